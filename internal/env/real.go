@@ -1,0 +1,229 @@
+package env
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// ErrLocked is returned by Disk.Lock when another process holds the lock.
+var ErrLocked = errors.New("locked by another process")
+
+// OSDisk is the operating system's disk.
+type OSDisk struct{}
+
+type osFile struct{ *os.File }
+
+// Open implements Disk.
+func (OSDisk) Open(path string) (File, error) {
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		return nil, err
+	}
+	return osFile{f}, nil
+}
+
+// Create implements Disk.
+func (OSDisk) Create(path string) (File, error) {
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	return osFile{f}, nil
+}
+
+// Rename implements Disk.
+func (OSDisk) Rename(from, to string) error { return os.Rename(from, to) }
+
+// Remove implements Disk.
+func (OSDisk) Remove(path string) error { return os.Remove(path) }
+
+// MkdirAll implements Disk.
+func (d OSDisk) MkdirAll(path string) error {
+	path = filepath.Clean(path)
+	if st, err := os.Stat(path); err == nil {
+		if !st.IsDir() {
+			return fmt.Errorf("%s: %w, and not a folder", path, fs.ErrExist)
+		}
+		return nil
+	}
+	parent := filepath.Dir(path)
+	if parent != path {
+		if err := d.MkdirAll(parent); err != nil {
+			return err
+		}
+	}
+	if err := os.Mkdir(path, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	return d.SyncDir(parent)
+}
+
+// List implements Disk.
+func (OSDisk) List(path string) ([]Entry, error) {
+	des, err := os.ReadDir(path)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]Entry, 0, len(des))
+	for _, de := range des {
+		info, err := de.Info()
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // removed meanwhile
+		}
+		if err != nil {
+			return nil, err
+		}
+		e := Entry{Name: de.Name(), Dir: de.IsDir()}
+		if !e.Dir {
+			e.Size = info.Size()
+		}
+		out = append(out, e)
+	}
+	slices.SortFunc(out, func(a, b Entry) int {
+		if a.Name < b.Name {
+			return -1
+		}
+		return 1
+	})
+	return out, nil
+}
+
+// SyncDir implements Disk.
+func (OSDisk) SyncDir(path string) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	return f.Sync()
+}
+
+// Free implements Disk.
+func (OSDisk) Free(path string) (int64, error) {
+	var st unix.Statfs_t
+	if err := unix.Statfs(path, &st); err != nil {
+		return 0, &fs.PathError{Op: "statfs", Path: path, Err: err}
+	}
+	return int64(st.Bavail) * st.Bsize, nil
+}
+
+// Lock implements Disk.
+func (OSDisk) Lock(path string) (io.Closer, error) {
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		f.Close()
+		if errors.Is(err, unix.EWOULDBLOCK) {
+			return nil, fmt.Errorf("%s: %w", path, ErrLocked)
+		}
+		return nil, &fs.PathError{Op: "flock", Path: path, Err: err}
+	}
+	return f, nil
+}
+
+func (f osFile) Size() (int64, error) {
+	st, err := f.Stat()
+	if err != nil {
+		return 0, err
+	}
+	return st.Size(), nil
+}
+
+func (f osFile) Allocate(size int64) error {
+	err := unix.Fallocate(int(f.Fd()), 0, 0, size)
+	if errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.ENOSYS) {
+		return f.fill(size)
+	}
+	if err != nil {
+		return &fs.PathError{Op: "fallocate", Path: f.Name(), Err: err}
+	}
+	return nil
+}
+
+// fill reserves space where the file system cannot: by writing zeros.
+func (f osFile) fill(size int64) error {
+	at, err := f.Size()
+	if err != nil {
+		return err
+	}
+	zeros := make([]byte, 1<<20)
+	for at < size {
+		n := min(int64(len(zeros)), size-at)
+		if _, err := f.WriteAt(zeros[:n], at); err != nil {
+			return err
+		}
+		at += n
+	}
+	return nil
+}
+
+// Sync uses fdatasync: it covers the data and the size, and not the times.
+func (f osFile) Sync() error {
+	for {
+		err := unix.Fdatasync(int(f.Fd()))
+		if errors.Is(err, unix.EINTR) {
+			continue // interrupted before it began; no page was written
+		}
+		if err != nil {
+			return &fs.PathError{Op: "fdatasync", Path: f.Name(), Err: err}
+		}
+		return nil
+	}
+}
+
+// RealClock counts on through suspend (CLOCK_BOOTTIME).
+type RealClock struct{}
+
+// Now implements Clock.
+func (RealClock) Now() time.Duration {
+	var ts unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &ts); err != nil {
+		panic(fmt.Sprintf("clock_gettime: %v", err)) // there is no Linux without it
+	}
+	return time.Duration(ts.Nano())
+}
+
+// Wall implements Clock.
+func (RealClock) Wall() time.Time { return time.Now() }
+
+// NewTimer implements Clock.
+func (RealClock) NewTimer(d time.Duration) Timer { return realTimer{time.NewTimer(d)} }
+
+type realTimer struct{ *time.Timer }
+
+func (t realTimer) C() <-chan time.Time   { return t.Timer.C }
+func (t realTimer) Reset(d time.Duration) { t.Timer.Reset(d) }
+func (t realTimer) Stop()                 { t.Timer.Stop() }
+
+// TCP is the real network.
+type TCP struct{}
+
+// Listen implements Net.
+func (TCP) Listen(addr string) (net.Listener, error) { return net.Listen("tcp", addr) }
+
+// Dial implements Net.
+func (TCP) Dial(ctx context.Context, addr string) (net.Conn, error) {
+	var d net.Dialer
+	return d.DialContext(ctx, "tcp", addr)
+}
+
+// SystemRand is the operating system's randomness.
+type SystemRand struct{}
+
+// Fill implements Rand.
+func (SystemRand) Fill(b []byte) {
+	_, _ = rand.Read(b) // never fails: it crashes the process instead
+}
