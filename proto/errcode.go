@@ -10,38 +10,38 @@ type ErrCode int32
 // The error codes of the client protocol. Those marked "client" are never sent by a server; those marked "marker" only
 // bound the ranges of system errors and of errors of the caller.
 const (
-	OK                            ErrCode = 0
-	ErrSystemError                ErrCode = -1 // marker
-	ErrRuntimeInconsistency       ErrCode = -2 // multi: an op behind the one that failed
-	ErrDataInconsistency          ErrCode = -3
-	ErrConnectionLoss             ErrCode = -4 // client
-	ErrMarshalling                ErrCode = -5
-	ErrUnimplemented              ErrCode = -6
-	ErrOperationTimeout           ErrCode = -7 // client
-	ErrBadArguments               ErrCode = -8
-	ErrUnknownSession             ErrCode = -12
-	ErrNewConfigNoQuorum          ErrCode = -13
-	ErrReconfigInProgress         ErrCode = -14
-	ErrAPI                        ErrCode = -100 // marker
-	ErrNoNode                     ErrCode = -101
-	ErrNoAuth                     ErrCode = -102
-	ErrBadVersion                 ErrCode = -103
-	ErrNoChildrenForEphemerals    ErrCode = -108
-	ErrNodeExists                 ErrCode = -110
-	ErrNotEmpty                   ErrCode = -111
-	ErrSessionExpired             ErrCode = -112
-	ErrInvalidCallback            ErrCode = -113 // client
-	ErrInvalidACL                 ErrCode = -114
-	ErrAuthFailed                 ErrCode = -115
-	ErrSessionMoved               ErrCode = -118 // a server closes the connection instead
-	ErrNotReadOnly                ErrCode = -119
-	ErrEphemeralOnLocalSession    ErrCode = -120
-	ErrNoWatcher                  ErrCode = -121
-	ErrRequestTimeout             ErrCode = -122 // client
-	ErrReconfigDisabled           ErrCode = -123
-	ErrSessionClosedRequireAuth   ErrCode = -124
-	ErrQuotaExceeded              ErrCode = -125
-	ErrThrottledOp                ErrCode = -127
+	OK                          ErrCode = 0
+	ErrSystemError              ErrCode = -1 // marker
+	ErrRuntimeInconsistency     ErrCode = -2 // multi: an op behind the one that failed
+	ErrDataInconsistency        ErrCode = -3
+	ErrConnectionLoss           ErrCode = -4 // client
+	ErrMarshalling              ErrCode = -5
+	ErrUnimplemented            ErrCode = -6
+	ErrOperationTimeout         ErrCode = -7 // client
+	ErrBadArguments             ErrCode = -8
+	ErrUnknownSession           ErrCode = -12
+	ErrNewConfigNoQuorum        ErrCode = -13
+	ErrReconfigInProgress       ErrCode = -14
+	ErrAPI                      ErrCode = -100 // marker
+	ErrNoNode                   ErrCode = -101
+	ErrNoAuth                   ErrCode = -102
+	ErrBadVersion               ErrCode = -103
+	ErrNoChildrenForEphemerals  ErrCode = -108
+	ErrNodeExists               ErrCode = -110
+	ErrNotEmpty                 ErrCode = -111
+	ErrSessionExpired           ErrCode = -112
+	ErrInvalidCallback          ErrCode = -113 // client
+	ErrInvalidACL               ErrCode = -114
+	ErrAuthFailed               ErrCode = -115
+	ErrSessionMoved             ErrCode = -118 // a server closes the connection instead
+	ErrNotReadOnly              ErrCode = -119
+	ErrEphemeralOnLocalSession  ErrCode = -120
+	ErrNoWatcher                ErrCode = -121
+	ErrRequestTimeout           ErrCode = -122 // client
+	ErrReconfigDisabled         ErrCode = -123
+	ErrSessionClosedRequireAuth ErrCode = -124
+	ErrQuotaExceeded            ErrCode = -125
+	ErrThrottledOp              ErrCode = -127
 )
 
 // Err returns nil for OK and c itself otherwise.

@@ -30,8 +30,6 @@ type Stat struct {
 	Pzxid          int64 // txn that last changed the set of children
 }
 
-const statBytes = 68
-
 // Append adds the encoding of s to dst.
 func (s *Stat) Append(dst []byte) []byte {
 	dst = AppendInt64(dst, s.Czxid)
