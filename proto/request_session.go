@@ -1,29 +1,29 @@
 package proto
 
-// ReconfigRequest is the request of reconfig. If NewMembersNull, Joining and Leaving describe the change; otherwise
+// ReconfigRequest is the request of reconfig. If NewMembersNull, the servers that join and leave describe the change; otherwise
 // NewMembers is the whole new membership.
 type ReconfigRequest struct {
-	JoiningServers string // comma separated server.N=… lines
-	JoiningNull    bool
-	LeavingServers string // comma separated server ids
-	LeavingNull    bool
-	NewMembers     string // comma separated server.N=… lines
-	NewMembersNull bool
-	CurConfigID    int64 // version the change is based on, -1 for any
+	JoiningServers     string // comma separated server.N=… lines
+	JoiningServersNull bool
+	LeavingServers     string // comma separated server ids
+	LeavingServersNull bool
+	NewMembers         string // comma separated server.N=… lines
+	NewMembersNull     bool
+	CurConfigID        int64 // version the change is based on, -1 for any
 }
 
 // Append adds the encoding of m to dst.
 func (m *ReconfigRequest) Append(dst []byte) []byte {
-	dst = AppendNullString(dst, m.JoiningServers, m.JoiningNull)
-	dst = AppendNullString(dst, m.LeavingServers, m.LeavingNull)
+	dst = AppendNullString(dst, m.JoiningServers, m.JoiningServersNull)
+	dst = AppendNullString(dst, m.LeavingServers, m.LeavingServersNull)
 	dst = AppendNullString(dst, m.NewMembers, m.NewMembersNull)
 	return AppendInt64(dst, m.CurConfigID)
 }
 
 // Decode reads m from r.
 func (m *ReconfigRequest) Decode(r *Reader) error {
-	m.JoiningServers, m.JoiningNull = r.NullString()
-	m.LeavingServers, m.LeavingNull = r.NullString()
+	m.JoiningServers, m.JoiningServersNull = r.NullString()
+	m.LeavingServers, m.LeavingServersNull = r.NullString()
 	m.NewMembers, m.NewMembersNull = r.NullString()
 	m.CurConfigID = r.Int64()
 	return r.Err()
