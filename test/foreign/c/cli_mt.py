@@ -1,0 +1,118 @@
+#!/usr/bin/env python3
+"""cli_mt.py HOST:PORT[,HOST:PORT...]: the suite "cli_mt".
+
+Debian's shell of the C client, one session through each member, fed through a
+pipe. What is compared is the text that it prints.
+"""
+import os
+import re
+import subprocess
+import sys
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from checks import Checks, members  # noqa: E402
+
+CLI = "/usr/lib/zookeeper/bin/cli_mt"
+
+
+def script(base):
+    """(check, commands, what the answer to the last of them must match)."""
+    p = re.escape(base)
+    return [
+        ("create", "create %s" % base, r"\[%s\]: rc = 0\s+name = %s\n" % (p, p)),
+        ("create-again", "create %s" % base, r"\[%s\]: rc = -110" % p),
+        ("create-ephemeral", "create +e %s/e" % base, r"rc = 0\s+name = %s/e\n" % p),
+        ("create-sequential", "create +s %s/s-" % base, r"rc = 0\s+name = %s/s-0000000001\n" % p),
+        ("create-container", "create +c %s/box" % base, r"rc = 0\s+name = %s/box\n" % p),
+        ("create2", "create2 %s/two" % base, r"name = %s/two\n(?s:.*)version=0" % p),
+        ("set", "set %s hello" % base, r"%s: rc = 0(?s:.*)version=1\s" % p),
+        ("get", "get %s" % base, r"%s: rc = 0\s+value_len = 5\s+hello" % p),
+        ("get-missing", "get %s/none" % base, r"%s/none: rc = -101" % p),
+        ("ls", "ls %s" % base, r"%s: rc = 0\n(?=(?s:.*)\te\n)(?=(?s:.*)\ts-0000000001\n)" % p),
+        ("ls2", "ls2 %s" % base, r"%s: rc = 0\n(?s:.*)czxid=[0-9a-f]+\n" % p),
+        ("ephemeral-owner", "get %s/e" % base, r"ephemeralOwner = [1-9a-f][0-9a-f]*\n"),
+        ("sync", "sync %s" % base, r"\[%s\]: rc = 0" % p),
+        # wexists prints nothing when it finds the node.
+        ("watch", "wexists %s/none\ncreate +e %s/none" % (base, base),
+         r"Watcher CREATED_EVENT state = CONNECTED_STATE for path %s/none\n" % p),
+        ("watch-children", "ls %s\ndelete %s/none" % (base, base),
+         r"Watcher CHILD_EVENT state = CONNECTED_STATE for path %s\n" % p),
+        ("delete-not-empty", "delete %s" % base, r"%s: rc = -111" % p),
+        ("delete-e", "delete %s/e" % base, r"%s/e: rc = 0" % p),
+        ("delete-s", "delete %s/s-0000000001" % base, r"%s/s-0000000001: rc = 0" % p),
+        ("delete-box", "delete %s/box" % base, r"%s/box: rc = 0" % p),
+        ("delete-two", "delete %s/two" % base, r"%s/two: rc = 0" % p),
+        ("delete", "delete %s" % base, r"%s: rc = 0" % p),
+    ]
+
+
+class Cli:
+    """One cli_mt process; its two outputs are one stream."""
+
+    def __init__(self, member):
+        self.process = subprocess.Popen(
+            [CLI, "-h", member], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT)
+        os.set_blocking(self.process.stdout.fileno(), False)
+
+    def expect(self, pattern, seconds=10):
+        """Reads until the output since the last call matches."""
+        text, end = "", time.monotonic() + seconds
+        while not re.search(pattern, text):
+            if time.monotonic() > end:
+                raise AssertionError("want %s, printed %r" % (pattern, text[-600:]))
+            chunk = self.process.stdout.read()
+            if chunk:
+                text += chunk.decode(errors="replace")
+            elif self.process.poll() is not None:
+                raise AssertionError("ended with %d, printed %r" % (self.process.returncode, text[-600:]))
+            else:
+                time.sleep(0.005)
+
+    def say(self, commands):
+        # What still comes from the last command must not answer for this one.
+        time.sleep(0.03)
+        self.process.stdout.read()
+        self.process.stdin.write(commands.encode() + b"\n")
+        self.process.stdin.flush()
+
+    def quit(self):
+        self.say("quit")
+        self.process.stdin.close()
+        if self.process.wait(timeout=10) != 0:
+            raise AssertionError("exit code %d" % self.process.returncode)
+
+    def kill(self):
+        self.process.kill()
+        self.process.wait()
+
+
+def main():
+    hosts = members(sys.argv)
+    c = Checks("cli_mt")
+    for i, member in enumerate(hosts):
+        name = "m%d/" % i
+        base = "/foreign-cli-%d-%d-%d" % (time.time(), os.getpid(), i)
+        cli = Cli(member)
+        try:
+            with c.step(name + "connect"):
+                cli.expect(r"Got a new session id: 0x[0-9a-f]+")
+            for check, commands, pattern in script(base):
+                with c.step(name + check):
+                    cli.say(commands)
+                    cli.expect(pattern)
+            with c.step(name + "quit"):
+                cli.quit()
+        finally:
+            cli.kill()
+    with c.step("one-shot"):
+        got = subprocess.run([CLI, "-h", ",".join(hosts), "-c", "ls /"], stdout=subprocess.PIPE,
+                             stderr=subprocess.STDOUT, timeout=10, text=True)
+        if got.returncode != 0 or "\tzookeeper\n" not in got.stdout:
+            raise AssertionError("exit code %d, printed %r" % (got.returncode, got.stdout))
+    return c.end()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
