@@ -148,3 +148,12 @@ func ParseRecord(b []byte) (r Record, rest []byte, err error) {
 func (r *Record) Links(end Zxid, chain uint64) bool {
 	return r.Prev == end && r.Chain == Chain(chain, r.Zxid, crc32.Checksum(r.Payload(), castagnoli))
 }
+
+// Type tells what the record does without decoding it; TypeInvalid for a payload that is none.
+func (r *Record) Type() Type {
+	p := r.Payload()
+	if len(p) < 2 || p[0] != wireFields || p[1] == 0 || Type(p[1]) >= typeEnd {
+		return TypeInvalid
+	}
+	return Type(p[1])
+}

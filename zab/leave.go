@@ -1,0 +1,15 @@
+package zab
+
+// Leave is how a leader or follower core says that its role is over. The core has already asked to close its connections and
+// emits nothing any more; quorum freezes the edge, waits for the log barrier and chooses what comes next.
+type Leave struct {
+	Reason string
+	// Lost: a follower of an established leader lost its connection; it may try once to rejoin without an election (§5.7).
+	Lost bool
+	// Unreachable: the elected leader's data port could not be reached.
+	Unreachable bool
+	// Designated: a handover names the next leader, possibly oneself (§16.1); 0 otherwise.
+	Designated ServerID
+	// Stopped: a graceful stop is complete.
+	Stopped bool
+}
