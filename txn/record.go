@@ -146,7 +146,7 @@ func ParseRecord(b []byte) (r Record, rest []byte, err error) {
 
 // Links reports whether r stands directly behind a history that ends at zxid end with the given chain.
 func (r *Record) Links(end Zxid, chain uint64) bool {
-	return r.Prev == end && r.Chain == Chain(chain, r.Zxid, crc32.Checksum(r.Payload(), castagnoli))
+	return r.Prev == end && r.Zxid.Follows(end) && r.Chain == Chain(chain, r.Zxid, crc32.Checksum(r.Payload(), castagnoli))
 }
 
 // Type tells what the record does without decoding it; TypeInvalid for a payload that is none.
