@@ -1,0 +1,37 @@
+// Command gozk runs the suite "gozk": the Go client github.com/go-zookeeper/zk
+// through every member of a connect string.
+//
+//	go run ./test/foreign/gozk HOST:PORT[,HOST:PORT...]
+//
+// It prints a line per check and the sum; exit code 1 if a check failed, 2 for
+// wrong usage.
+package main
+
+import (
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/zkd-project/zkd/test/foreign/gozk/tour"
+)
+
+func main() {
+	if len(os.Args) != 2 || os.Args[1] == "" {
+		fmt.Fprintf(os.Stderr, "usage: %s HOST:PORT[,HOST:PORT...]\n", os.Args[0])
+		os.Exit(2)
+	}
+	var passed, failed int
+	tour.Run(strings.Split(os.Args[1], ","), func(ok bool, name, detail string) {
+		if ok {
+			passed++
+			fmt.Printf("ok gozk %s\n", name)
+			return
+		}
+		failed++
+		fmt.Printf("FAIL gozk %s: %s\n", name, strings.Join(strings.Fields(detail), " "))
+	})
+	fmt.Printf("%d passed, %d failed\n", passed, failed)
+	if failed > 0 || passed == 0 {
+		os.Exit(1)
+	}
+}
