@@ -1,4 +1,5 @@
 """What the Python suites share: one line per check, each bounded in time."""
+import os
 import signal
 import sys
 import threading
@@ -108,3 +109,8 @@ def members(argv):
     if len(argv) != 2 or not argv[1]:
         sys.exit("usage: %s HOST:PORT[,HOST:PORT...]" % argv[0])
     return argv[1].split(",")
+
+
+def core_only():
+    """Whether to leave out what needs requests beyond those of ZooKeeper 3.4."""
+    return bool(os.environ.get("ZKD_FOREIGN_CORE"))

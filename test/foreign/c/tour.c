@@ -63,13 +63,6 @@ static void creates(zhandle_t *zh, const char *name) {
     want_int("dataLength", stat.dataLength, 0);
     done();
 
-    step("%s/container", name);
-    want_rc("create", open_create(zh, at("box"), "", ZOO_CONTAINER, NULL), ZOK);
-    want_rc("exists", zoo_exists(zh, path, 0, &stat), ZOK);
-    want_int("ephemeralOwner", stat.ephemeralOwner, 0);
-    want_rc("delete", zoo_delete(zh, path, 0), ZOK);
-    done();
-
     step("%s/sequences", name);
     open_create(zh, at("seq"), "", 0, NULL);
     for (int i = 0; i < 3; i++) {
@@ -165,19 +158,33 @@ static void watched(zhandle_t *zh, zhandle_t *other, const char *name) {
     want_no_event(e);
     done();
 
-    step("%s/watch-removed", name);
-    want_rc("get", zoo_wget(zh, path, on_event, e, data, &(int){sizeof data}, &stat), ZOK);
-    want_rc("remove", zoo_remove_watches(zh, path, ZWATCHTYPE_DATA, on_event, e, 0), ZOK);
-    want_rc("again", zoo_remove_watches(zh, path, ZWATCHTYPE_DATA, on_event, e, 0), ZNOWATCHER);
-    want_rc("set", zoo_set(other, path, "newest", 6, -1), ZOK);
-    want_rc("sync", sync_path(zh, path), ZOK);
-    want_no_event(e);
-    done();
-
     step("%s/watch-deleted", name);
     want_rc("exists", zoo_wexists(zh, path, on_event, e, &stat), ZOK);
     want_rc("delete", zoo_delete(other, path, -1), ZOK);
     want_event(e, ZOO_DELETED_EVENT, path);
+    done();
+    events_free(e);
+}
+
+// extras need requests beyond those of ZooKeeper 3.4.
+static void extras(zhandle_t *zh, const char *name) {
+    struct Stat stat;
+    char data[16];
+    struct events *e = events_new();
+    step("%s/container", name);
+    want_rc("create", open_create(zh, at("box"), "", ZOO_CONTAINER, NULL), ZOK);
+    want_rc("exists", zoo_exists(zh, path, 0, &stat), ZOK);
+    want_int("ephemeralOwner", stat.ephemeralOwner, 0);
+    want_rc("delete", zoo_delete(zh, path, 0), ZOK);
+    done();
+
+    step("%s/watch-removed", name);
+    want_rc("create", open_create(zh, at("unwatched"), "", 0, NULL), ZOK);
+    want_rc("get", zoo_wget(zh, path, on_event, e, data, &(int){sizeof data}, &stat), ZOK);
+    want_rc("remove", zoo_remove_watches(zh, path, ZWATCHTYPE_DATA, on_event, e, 0), ZOK);
+    want_rc("again", zoo_remove_watches(zh, path, ZWATCHTYPE_DATA, on_event, e, 0), ZNOWATCHER);
+    want_rc("set", zoo_set(zh, path, "newest", 6, -1), ZOK);
+    want_no_event(e);
     done();
     events_free(e);
 }
@@ -322,6 +329,9 @@ void tour_member(const char *name, const char *member, const char *other_member,
         multis(zh, name);
         acls(zh, name, member);
         synced(zh, other, name);
+        if (getenv("ZKD_FOREIGN_CORE") == NULL) {
+            extras(zh, name);
+        }
         step("%s/close", name);
         want_rc("close", zookeeper_close(other), ZOK);
         want_rc("close", zookeeper_close(zh), ZOK);

@@ -24,17 +24,6 @@ func (v *visit) create() error {
 	return k.err
 }
 
-func (v *visit) containers() error {
-	var k checks
-	path, err := v.zk.CreateContainer(v.at("box"), nil, zk.FlagContainer, openACL)
-	k.noError(err, "create container")
-	k.equal(path, v.at("box"), "path")
-	_, err = v.zk.Create(v.at("box/kid"), nil, zk.FlagEphemeral, openACL)
-	k.noError(err, "ephemeral in a container")
-	k.noError(v.zk.Delete(v.at("box/kid"), -1), "delete")
-	return k.err
-}
-
 func (v *visit) read() error {
 	var k checks
 	data, stat, err := v.zk.Get(v.at("a"))
