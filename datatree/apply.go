@@ -1,0 +1,113 @@
+package datatree
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/zkd-project/zkd/proto"
+	"github.com/zkd-project/zkd/txn"
+)
+
+// ErrUnfit is returned for a transaction that this tree cannot have come before: a broken invariant, not a client's fault.
+var ErrUnfit = errors.New("transaction does not fit the tree")
+
+// Event is what watches may be told about. A NodeDeleted event is for data, child and recursive watches of its path alike.
+type Event struct {
+	Type proto.EventType
+	Path string
+	ACL  []proto.ACL // of the node that the event is about: a deleted node's last one, the parent's for NodeChildrenChanged
+}
+
+// Events come in the order in which they must be delivered. A method of Tree that changes it appends to events.
+type Events []Event
+
+func (e Events) add(t proto.EventType, n *Node) Events {
+	return append(e, Event{Type: t, Path: n.Path(), ACL: n.ACL()})
+}
+
+func unfit(what, path string) error { return fmt.Errorf("%w: %s %s", ErrUnfit, what, path) }
+
+// Create puts a node in; millis is the transaction's time. It returns the node.
+func (t *Tree) Create(zxid txn.Zxid, millis int64, c *txn.Create, events Events) (*Node, Events, error) {
+	parent := t.nodes.get(proto.Parent(c.Path))
+	switch {
+	case proto.ValidatePath(c.Path) != nil:
+		return nil, events, unfit("create of", c.Path)
+	case t.nodes.get(c.Path) != nil:
+		return nil, events, unfit("create of existing", c.Path)
+	case parent == nil:
+		return nil, events, unfit("create without a parent of", c.Path)
+	case parent.Ephemeral():
+		return nil, events, unfit("create below an ephemeral of", c.Path)
+	}
+	n := newNode(c.Path, c.Data, t.lists.intern(c.ACL))
+	n.czxid, n.mzxid, n.pzxid = zxid, zxid, zxid
+	n.ctime, n.mtime = millis, millis
+	n.owner = c.Owner
+	t.add(n)
+
+	p := *parent
+	p.numChildren++
+	if c.ParentCversion > p.cversion { // at the end of the numbers both stand still, as in ZooKeeper
+		p.cversion = c.ParentCversion
+		p.pzxid = max(p.pzxid, zxid)
+	}
+	t.replace(parent, &p)
+	return n, events.add(proto.EventNodeCreated, n).add(proto.EventNodeChildrenChanged, &p), nil
+}
+
+// Delete takes a node without children out.
+func (t *Tree) Delete(zxid txn.Zxid, path string, events Events) (Events, error) {
+	n := t.nodes.get(path)
+	switch {
+	case n == nil:
+		return events, unfit("delete of missing", path)
+	case n.numChildren != 0:
+		return events, unfit("delete with children of", path)
+	case path == rootPath:
+		return events, unfit("delete of", path)
+	}
+	parent := t.nodes.get(n.parent())
+	t.remove(n)
+	p := *parent
+	p.numChildren--
+	p.pzxid = max(p.pzxid, zxid)
+	t.replace(parent, &p)
+	return events.add(proto.EventNodeDeleted, n).add(proto.EventNodeChildrenChanged, &p), nil
+}
+
+// SetData replaces a node's data. It returns the new node.
+func (t *Tree) SetData(zxid txn.Zxid, millis int64, s *txn.SetData, events Events) (*Node, Events, error) {
+	old := t.nodes.get(s.Path)
+	if old == nil {
+		return nil, events, unfit("setData of missing", s.Path)
+	}
+	n := old.withData(s.Data)
+	n.version, n.mzxid, n.mtime = s.Version, zxid, millis
+	t.replace(old, n)
+	return n, events.add(proto.EventNodeDataChanged, n), nil
+}
+
+// SetACL replaces a node's ACL. It returns the new node and makes no event.
+func (t *Tree) SetACL(s *txn.SetACL) (*Node, error) {
+	old := t.nodes.get(s.Path)
+	if old == nil {
+		return nil, unfit("setACL of missing", s.Path)
+	}
+	n := *old
+	n.acl, n.aversion = t.lists.intern(s.ACL), s.Aversion
+	t.replace(old, &n)
+	t.lists.release(old.acl)
+	return &n, nil
+}
+
+// DeleteOwned takes out every ephemeral of a session, in the order of their paths.
+func (t *Tree) DeleteOwned(zxid txn.Zxid, owner txn.SessionID, events Events) (Events, error) {
+	var err error
+	for _, path := range t.owned.paths(owner) {
+		if events, err = t.Delete(zxid, path, events); err != nil {
+			return events, err
+		}
+	}
+	return events, nil
+}

@@ -1,0 +1,38 @@
+package datatree
+
+import (
+	"encoding/binary"
+	"hash/crc32"
+	"strings"
+)
+
+const (
+	systemPrefix    = "/zookeeper/"
+	maxScratchBytes = 64 << 10 // kept between two digests
+)
+
+// nodeDigest is what a node adds to the tree's digest: CRC-32 over path (the root's is empty), data and the stored fields,
+// and nothing for a node below /zookeeper. It copies the node into one buffer because the checksum wants bytes in one piece.
+func (t *Tree) nodeDigest(n *Node) uint64 {
+	if strings.HasPrefix(n.Path(), systemPrefix) {
+		return 0
+	}
+	payload := n.payload
+	if n.parentLen&^nullData == 0 {
+		payload = payload[n.pathLen:]
+	}
+	b := append(t.scratch[:0], payload...)
+	b = binary.BigEndian.AppendUint64(b, uint64(n.czxid))
+	b = binary.BigEndian.AppendUint64(b, uint64(n.mzxid))
+	b = binary.BigEndian.AppendUint64(b, uint64(n.pzxid))
+	b = binary.BigEndian.AppendUint64(b, uint64(n.ctime))
+	b = binary.BigEndian.AppendUint64(b, uint64(n.mtime))
+	b = binary.BigEndian.AppendUint32(b, uint32(n.version))
+	b = binary.BigEndian.AppendUint32(b, uint32(n.cversion))
+	b = binary.BigEndian.AppendUint32(b, uint32(n.aversion))
+	b = binary.BigEndian.AppendUint64(b, uint64(n.owner))
+	if cap(b) <= maxScratchBytes {
+		t.scratch = b
+	}
+	return uint64(crc32.ChecksumIEEE(b))
+}

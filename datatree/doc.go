@@ -1,0 +1,23 @@
+// Package datatree is the tree of znodes that all servers agree on: committed transactions only, in memory, pure.
+//
+//	index   path ──▶ *Node           point lookups: one hash
+//	order   B-tree of *Node          key (parent, name): the children of a znode lie side by side, parents before children
+//	owned   session ──▶ paths        ephemerals
+//	lists   ACL ──▶ *aclList         equal ACLs are stored once
+//
+// A Node is never changed once it is in the tree: a change makes a new one that takes its place in index and order. Clone of
+// the B-tree is therefore an exact image of the tree at one zxid, taken in constant time and read without a lock while the
+// tree goes on. A Node owns one string, its path and then its data; changes of anything but the data share it. Nothing here
+// aliases a transaction's data, so a znode does not keep the frame alive that it came in.
+//
+// Invariants:
+//
+//   - index and order hold the same nodes, and every node but the root has its parent in the tree.
+//   - numChildren of a node = the number of nodes whose parent it is; an ephemeral has none.
+//   - owned holds exactly the nodes for which Ephemeral is true.
+//   - digest = the sum of the digests of all nodes that are not below /zookeeper, modulo 2^64.
+//   - pzxid and the raw cversion of a node never sink.
+//
+// A Tree has no lock. One goroutine changes it; reads may run side by side with each other, not with a change.
+// What the fields of a Stat mean, and the digest, follow Apache ZooKeeper.
+package datatree

@@ -1,0 +1,148 @@
+package datatree
+
+import (
+	"strings"
+
+	"github.com/google/btree"
+
+	"github.com/zkd-project/zkd/proto"
+	"github.com/zkd-project/zkd/txn"
+)
+
+// degree of the B-tree: wide nodes keep the tree flat (four levels at a million znodes) and its overhead at two words a znode.
+const degree = 32
+
+// Tree is the state of all znodes after some transaction. The zero value is not usable: see New.
+type Tree struct {
+	nodes   index
+	order   *btree.BTreeG[*Node]
+	lists   aclLists
+	owned   owned
+	digest  uint64
+	bytes   int64
+	scratch []byte // of the digest
+}
+
+// New returns the tree of a fresh server: the root and the three reserved znodes.
+func New() *Tree {
+	t := empty()
+	open := t.lists.intern(proto.OpenACL())
+	readOnly := t.lists.intern([]proto.ACL{{Perms: proto.PermRead, ID: proto.AnyoneID}})
+	root := newNode(rootPath, []byte{}, open)
+	root.numChildren = 1
+	system := newNode("/zookeeper", []byte{}, open)
+	system.numChildren = 2
+	config := newNode("/zookeeper/config", []byte{}, readOnly)
+	config.aversion = -1
+	open.refs += 2 // root, system, quota
+	for _, n := range []*Node{root, system, config, newNode("/zookeeper/quota", []byte{}, open)} {
+		t.add(n)
+	}
+	return t
+}
+
+func empty() *Tree {
+	return &Tree{nodes: newIndex(), order: btree.NewG(degree, before), lists: aclLists{}, owned: owned{}}
+}
+
+// Get returns the node at path, nil if there is none. "" is the root, as it is for ZooKeeper's reads.
+func (t *Tree) Get(path string) *Node {
+	if path == "" {
+		path = rootPath
+	}
+	return t.nodes.get(path)
+}
+
+// GetBytes is Get for a path that is still in a request's bytes. It does not allocate.
+func (t *Tree) GetBytes(path []byte) *Node {
+	if len(path) == 0 {
+		return t.nodes.get(rootPath)
+	}
+	return t.nodes.getBytes(path)
+}
+
+// Children calls yield for each child of n in the order of their names until it returns false.
+func (t *Tree) Children(n *Node, yield func(child *Node) bool) {
+	parent := n.Path()
+	from := &Node{payload: parent, pathLen: n.pathLen, parentLen: n.pathLen}
+	if parent != rootPath {
+		from.payload, from.pathLen = parent+"/", n.pathLen+1
+	}
+	t.order.AscendGreaterOrEqual(from, func(child *Node) bool {
+		return child.parent() == parent && yield(child)
+	})
+}
+
+// Descendants counts the nodes below n.
+func (t *Tree) Descendants(n *Node) int {
+	if n.parentLen&^nullData == 0 {
+		return t.nodes.len() - 1
+	}
+	total := int(n.numChildren)
+	if total == 0 {
+		return 0
+	}
+	t.Children(n, func(child *Node) bool {
+		if child.numChildren > 0 {
+			total += t.Descendants(child)
+		}
+		return true
+	})
+	return total
+}
+
+// Len is the number of nodes.
+func (t *Tree) Len() int { return t.nodes.len() }
+
+// Bytes is the sum of the lengths of all paths and data.
+func (t *Tree) Bytes() int64 { return t.bytes }
+
+// Digest is the running digest of the tree, equal on all servers at the same zxid.
+func (t *Tree) Digest() uint64 { return t.digest }
+
+// Ephemerals returns the paths of owner's ephemerals in ascending order, in a fresh slice.
+func (t *Tree) Ephemerals(owner txn.SessionID) []string { return t.owned.paths(owner) }
+
+// EphemeralCount is the number of ephemerals of all sessions.
+func (t *Tree) EphemeralCount() int { return t.owned.total() }
+
+// Owners calls yield for each session that owns ephemerals, in no particular order.
+func (t *Tree) Owners(yield func(owner txn.SessionID, count int) bool) {
+	for owner, paths := range t.owned {
+		if !yield(owner, len(paths)) {
+			return
+		}
+	}
+}
+
+// add puts a node in that was not there.
+func (t *Tree) add(n *Node) {
+	t.nodes.put(n)
+	t.order.ReplaceOrInsert(n)
+	t.bytes += int64(len(n.payload))
+	t.digest += t.nodeDigest(n)
+	if n.Ephemeral() {
+		t.owned.add(n.owner, strings.Clone(n.Path()))
+	}
+}
+
+// replace puts a node in the place of its former self.
+func (t *Tree) replace(old, n *Node) {
+	t.digest -= t.nodeDigest(old)
+	t.digest += t.nodeDigest(n)
+	t.bytes += int64(len(n.payload)) - int64(len(old.payload))
+	t.nodes.put(n)
+	t.order.ReplaceOrInsert(n)
+}
+
+// remove takes a node out.
+func (t *Tree) remove(n *Node) {
+	t.nodes.remove(n)
+	t.order.Delete(n)
+	t.bytes -= int64(len(n.payload))
+	t.digest -= t.nodeDigest(n)
+	t.lists.release(n.acl)
+	if n.Ephemeral() {
+		t.owned.remove(n.owner, n.Path())
+	}
+}

@@ -1,0 +1,101 @@
+package session
+
+import (
+	"slices"
+
+	"github.com/zkd-project/zkd/txn"
+)
+
+// shardCount splits the table so that a change after Clone copies 1/256 of it: a few hundred entries at 10^5 sessions.
+// Consecutive ids fall into different shards.
+const shardCount = 256
+
+// Table is the replicated part: session ids with their timeouts, and the secret. One goroutine changes it; a Clone may be read
+// by another at the same time. The zero value is not usable: see NewTable.
+type Table struct {
+	shards [shardCount]shard
+	count  int
+	secret []byte
+}
+
+// shard is shared with a clone until one of the two changes it.
+type shard struct {
+	timeouts map[txn.SessionID]int32
+	shared   bool
+}
+
+// NewTable returns a table without sessions and without a secret.
+func NewTable() *Table { return &Table{} }
+
+func (t *Table) shard(id txn.SessionID) *shard { return &t.shards[uint8(id)] }
+
+// own makes the shard of id the table's alone.
+func (t *Table) own(id txn.SessionID) *shard {
+	s := t.shard(id)
+	if s.timeouts == nil {
+		s.timeouts = map[txn.SessionID]int32{}
+	} else if s.shared {
+		fresh := make(map[txn.SessionID]int32, len(s.timeouts))
+		for k, v := range s.timeouts {
+			fresh[k] = v
+		}
+		s.timeouts = fresh
+	}
+	s.shared = false
+	return s
+}
+
+// Add enters a session, or changes its timeout.
+func (t *Table) Add(id txn.SessionID, timeoutMillis int32) {
+	s := t.own(id)
+	if _, there := s.timeouts[id]; !there {
+		t.count++
+	}
+	s.timeouts[id] = timeoutMillis
+}
+
+// Remove forgets a session and reports whether it was there.
+func (t *Table) Remove(id txn.SessionID) bool {
+	if _, there := t.shard(id).timeouts[id]; !there {
+		return false
+	}
+	delete(t.own(id).timeouts, id)
+	t.count--
+	return true
+}
+
+// Timeout returns a session's timeout in milliseconds; ok is false if there is no such session.
+func (t *Table) Timeout(id txn.SessionID) (millis int32, ok bool) {
+	millis, ok = t.shard(id).timeouts[id]
+	return millis, ok
+}
+
+// Len is the number of sessions.
+func (t *Table) Len() int { return t.count }
+
+// IDs returns all sessions in ascending order.
+func (t *Table) IDs() []txn.SessionID {
+	ids := make([]txn.SessionID, 0, t.count)
+	for i := range t.shards {
+		for id := range t.shards[i].timeouts {
+			ids = append(ids, id)
+		}
+	}
+	slices.Sort(ids)
+	return ids
+}
+
+// Secret is the ensemble's secret, nil until it was set. It is shared: do not change it.
+func (t *Table) Secret() []byte { return t.secret }
+
+// SetSecret keeps a copy of the secret.
+func (t *Table) SetSecret(secret []byte) { t.secret = slices.Clone(secret) }
+
+// Clone returns the table as it is now, in constant time. t marks its shards as shared: call it where t may be changed.
+func (t *Table) Clone() *Table {
+	for i := range t.shards {
+		t.shards[i].shared = true
+	}
+	c := *t
+	return &c
+}

@@ -1,0 +1,333 @@
+package statemachine
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/zkd-project/zkd/proto"
+	"github.com/zkd-project/zkd/txn"
+)
+
+// anyVersion as a wanted version matches every version.
+const anyVersion = -1
+
+// Prepare turns requests into transactions, one draft for each request in the same order, against the applied state and all
+// drafts that are outstanding. A request that fails becomes a txn.Error or a failed txn.Multi: it gets a place in the history
+// like any other. Only a transaction that would be too large is refused. wallMillis is the leader's wall clock in milliseconds
+// since 1970. The drafts point to reqs and share their payloads. Only the leader calls it, with everything before its own
+// proposals applied.
+func (m *Machine) Prepare(reqs []txn.Request, wallMillis int64) []txn.Draft {
+	m.pending.millis = max(m.pending.millis, m.millis, wallMillis)
+	drafts := make([]txn.Draft, len(reqs))
+	for i := range reqs {
+		drafts[i] = m.prepare(&reqs[i])
+	}
+	return drafts
+}
+
+// Abandon forgets everything outstanding: the leader that prepared it leads no more.
+func (m *Machine) Abandon() { m.pending = newPending() }
+
+func (m *Machine) prepare(r *txn.Request) txn.Draft {
+	t := &txn.Txn{Header: txn.Header{Session: r.Session, Cxid: r.Cxid, Origin: r.Origin, Conn: r.Conn, Time: m.pending.millis, Op: r.Op}}
+	m.pending.begin(t.Header)
+	body, code := m.body(r)
+	if code != proto.OK {
+		m.pending.rollback()
+		body = &txn.Error{Code: code}
+	}
+	t.Body = body
+	d := txn.NewDraft(t, r)
+	if m.cfg.MaxTxnBytes > 0 && d.Size() > m.cfg.MaxTxnBytes {
+		m.pending.rollback()
+		return txn.RefuseDraft(r, txn.RefusedTooLarge)
+	}
+	m.pending.keep(code == proto.OK)
+	return d
+}
+
+// body decides a request. It leaves the edits of a request that succeeds in pending.
+func (m *Machine) body(r *txn.Request) (txn.Body, proto.ErrCode) {
+	switch r.Op {
+	case proto.OpCreate, proto.OpCreate2, proto.OpCreateContainer, proto.OpCreateTTL, proto.OpDelete, proto.OpSetData:
+		q := proto.NewRequest(r.Op)
+		if q.Decode(proto.NewReader(r.Payload)) != nil {
+			return nil, proto.ErrMarshalling
+		}
+		return m.single(r, q)
+	case proto.OpSetACL:
+		return m.setACL(r)
+	case proto.OpMulti:
+		return m.multi(r)
+	case proto.OpReconfig:
+		return nil, m.reconfig(r)
+	case proto.OpDeleteContainer:
+		return m.deleteContainer(r)
+	case proto.OpCreateSession:
+		return m.createSession(r)
+	case proto.OpCloseSession:
+		return m.closeSession(r)
+	case txn.OpSecret:
+		return m.secret(r)
+	case txn.OpReadmit:
+		sid, recovery, ok := txn.ParseReadmit(r.Payload)
+		if !ok {
+			return nil, proto.ErrMarshalling
+		}
+		return &txn.Readmit{Server: sid, RecoveryID: recovery}, proto.OK
+	}
+	return nil, proto.ErrUnimplemented
+}
+
+// single is a request that could also be part of a multi, on its own.
+func (m *Machine) single(r *txn.Request, q proto.Record) (txn.Body, proto.ErrCode) {
+	if code := m.checkKind(r.Op, q); code != proto.OK {
+		return nil, code
+	}
+	if code := m.checkSession(r.Session); code != proto.OK {
+		return nil, code
+	}
+	return m.op(r, r.Op, q)
+}
+
+// op decides one operation, alone or within a multi. Session and kind are known to be good.
+func (m *Machine) op(r *txn.Request, op proto.Op, q proto.Record) (txn.Body, proto.ErrCode) {
+	switch q := q.(type) {
+	case *proto.CreateRequest, *proto.CreateTTLRequest:
+		c, _ := asCreation(op, q)
+		return m.create(r, &c)
+	case *proto.DeleteRequest:
+		return m.delete(r, q)
+	case *proto.SetDataRequest:
+		return m.setData(r, q)
+	case *proto.CheckVersionRequest:
+		return m.check(r, q)
+	}
+	panic(fmt.Sprintf("statemachine: %T is no write", q))
+}
+
+// creation is what the two create requests have in common.
+type creation struct {
+	op proto.Op
+	proto.CreateTTLRequest
+}
+
+func asCreation(op proto.Op, q proto.Record) (creation, bool) {
+	switch q := q.(type) {
+	case *proto.CreateRequest:
+		return creation{op, proto.CreateTTLRequest{Path: q.Path, PathNull: q.PathNull, Data: q.Data, ACL: q.ACL, Flags: q.Flags}}, true
+	case *proto.CreateTTLRequest:
+		return creation{op, *q}, true
+	}
+	return creation{}, false
+}
+
+// checkKind holds a create's flags and time to live against the op. That comes even before the session; other operations
+// have nothing to check there.
+func (m *Machine) checkKind(op proto.Op, q proto.Record) proto.ErrCode {
+	c, ok := asCreation(op, q)
+	switch {
+	case !ok:
+		return proto.OK
+	case !c.Flags.Valid():
+		return proto.ErrBadArguments
+	case c.Flags.TTL() && !m.cfg.ExtendedTypes:
+		return proto.ErrUnimplemented
+	case c.Flags.TTL() != (c.op == proto.OpCreateTTL):
+		return proto.ErrBadArguments
+	case c.Flags.TTL() && (c.TTL < 1 || c.TTL > proto.MaxTTL):
+		return proto.ErrBadArguments
+	}
+	return proto.OK
+}
+
+// owner is what the new node will store.
+func (c *creation) owner(session txn.SessionID) txn.SessionID {
+	switch {
+	case c.op == proto.OpCreateContainer:
+		return txn.OwnerContainer
+	case c.Flags.TTL():
+		return txn.SessionID(txn.OwnerTTLMask | c.TTL)
+	case c.Flags.Ephemeral():
+		return session
+	}
+	return 0
+}
+
+func (m *Machine) create(r *txn.Request, c *creation) (txn.Body, proto.ErrCode) {
+	if c.PathNull {
+		return nil, proto.ErrMarshalling
+	}
+	if proto.ValidateForCreate(c.Path) != nil {
+		return nil, proto.ErrBadArguments
+	}
+	acl, code := fixACL(c.ACL, r.Auth)
+	if code != proto.OK {
+		return nil, code
+	}
+	parentPath := proto.Parent(c.Path)
+	parent := m.pending.look(m.tree, parentPath)
+	if !parent.exists {
+		return nil, proto.ErrNoNode
+	}
+	if !m.allowed(parent.acl, proto.PermCreate, r.Auth) {
+		return nil, proto.ErrNoAuth
+	}
+	path := c.Path
+	if c.Flags.Sequential() {
+		path = fmt.Sprintf("%s%010d", path, parent.cversion)
+	}
+	switch {
+	case proto.ValidatePath(path) != nil:
+		return nil, proto.ErrBadArguments
+	case m.pending.look(m.tree, path).exists:
+		return nil, proto.ErrNodeExists
+	case isSession(parent.owner):
+		return nil, proto.ErrNoChildrenForEphemerals
+	}
+	b := &txn.Create{Path: path, Data: c.Data, ACL: acl, Owner: c.owner(r.Session), ParentCversion: nextCversion(parent.cversion)}
+	m.pending.create(m.tree, parentPath, b)
+	return b, proto.OK
+}
+
+// nextCversion counts a create. At the end of the numbers it stands still, as in ZooKeeper.
+func nextCversion(c int32) int32 {
+	if c == math.MaxInt32 {
+		return c
+	}
+	return c + 1
+}
+
+func (m *Machine) delete(r *txn.Request, q *proto.DeleteRequest) (txn.Body, proto.ErrCode) {
+	if q.PathNull {
+		return nil, proto.ErrMarshalling
+	}
+	if proto.ValidateForDelete(q.Path) != nil {
+		return nil, proto.ErrBadArguments
+	}
+	parent := m.pending.look(m.tree, proto.Parent(q.Path))
+	if !parent.exists {
+		return nil, proto.ErrNoNode
+	}
+	if !m.allowed(parent.acl, proto.PermDelete, r.Auth) {
+		return nil, proto.ErrNoAuth
+	}
+	n := m.pending.look(m.tree, q.Path)
+	switch {
+	case !n.exists:
+		return nil, proto.ErrNoNode
+	case q.Version != anyVersion && q.Version != n.version:
+		return nil, proto.ErrBadVersion
+	case n.childs > 0:
+		return nil, proto.ErrNotEmpty
+	}
+	m.pending.remove(m.tree, q.Path)
+	return &txn.Delete{Path: q.Path}, proto.OK
+}
+
+func (m *Machine) setData(r *txn.Request, q *proto.SetDataRequest) (txn.Body, proto.ErrCode) {
+	n, code := m.target(r, q.Path, proto.PermWrite)
+	if code != proto.OK {
+		return nil, code
+	}
+	if q.Version != anyVersion && q.Version != n.version {
+		return nil, proto.ErrBadVersion
+	}
+	e := m.pending.edit(m.tree, q.Path)
+	e.version++
+	return &txn.SetData{Path: q.Path, Data: q.Data, Version: e.version}, proto.OK
+}
+
+func (m *Machine) check(r *txn.Request, q *proto.CheckVersionRequest) (txn.Body, proto.ErrCode) {
+	n, code := m.target(r, q.Path, proto.PermRead)
+	if code != proto.OK {
+		return nil, code
+	}
+	if q.Version != anyVersion && q.Version != n.version {
+		return nil, proto.ErrBadVersion
+	}
+	return &txn.Check{Path: q.Path, Version: q.Version}, proto.OK
+}
+
+func (m *Machine) setACL(r *txn.Request) (txn.Body, proto.ErrCode) {
+	var q proto.SetACLRequest
+	if q.Decode(proto.NewReader(r.Payload)) != nil {
+		return nil, proto.ErrMarshalling
+	}
+	if code := m.checkSession(r.Session); code != proto.OK {
+		return nil, code
+	}
+	if proto.ValidatePath(q.Path) != nil {
+		return nil, proto.ErrBadArguments
+	}
+	acl, code := fixACL(q.ACL, r.Auth)
+	if code != proto.OK {
+		return nil, code
+	}
+	n, code := m.target(r, q.Path, proto.PermAdmin)
+	if code != proto.OK {
+		return nil, code
+	}
+	if q.Version != anyVersion && q.Version != n.aversion {
+		return nil, proto.ErrBadVersion
+	}
+	e := m.pending.edit(m.tree, q.Path)
+	e.aversion++
+	e.acl = acl
+	return &txn.SetACL{Path: q.Path, ACL: acl, Aversion: e.aversion}, proto.OK
+}
+
+// target returns the node that an operation is about if the path is well formed, the node there, and the permission given.
+func (m *Machine) target(r *txn.Request, path string, want proto.Perm) (znode, proto.ErrCode) {
+	if proto.ValidatePath(path) != nil { // a null path arrives as "", which is not one either
+		return znode{}, proto.ErrBadArguments
+	}
+	n := m.pending.look(m.tree, path)
+	if !n.exists {
+		return znode{}, proto.ErrNoNode
+	}
+	if !m.allowed(n.acl, want, r.Auth) {
+		return znode{}, proto.ErrNoAuth
+	}
+	return n, proto.OK
+}
+
+// multi succeeds also when one of its operations fails: the outcome is then a list of errors.
+func (m *Machine) multi(r *txn.Request) (txn.Body, proto.ErrCode) {
+	ops, err := proto.DecodeMulti(proto.NewReader(r.Payload))
+	if err != nil || !proto.MultiFits(proto.OpMulti, ops) {
+		return nil, proto.ErrMarshalling
+	}
+	if code := m.checkSession(r.Session); code != proto.OK {
+		return nil, code
+	}
+	b := &txn.Multi{Ops: make([]txn.MultiOp, len(ops))}
+	for i := range ops {
+		var body txn.Body
+		code := m.checkKind(ops[i].Op, ops[i].Request)
+		if code == proto.OK {
+			body, code = m.op(r, ops[i].Op, ops[i].Request)
+		}
+		if code != proto.OK {
+			m.pending.rollback()
+			failMulti(b, ops, i, code)
+			break
+		}
+		b.Ops[i] = txn.MultiOp{Op: ops[i].Op, Body: body}
+	}
+	return b, proto.OK
+}
+
+// failMulti fills in the results of a multi whose operation at failed.
+func failMulti(b *txn.Multi, ops []proto.MultiOp, failed int, code proto.ErrCode) {
+	for i := range ops {
+		c := proto.OK
+		switch {
+		case i == failed:
+			c = code
+		case i > failed:
+			c = proto.ErrRuntimeInconsistency
+		}
+		b.Ops[i] = txn.MultiOp{Op: ops[i].Op, Body: &txn.Error{Code: c}}
+	}
+}

@@ -1,0 +1,79 @@
+package statemachine
+
+import (
+	"github.com/zkd-project/zkd/datatree"
+	"github.com/zkd-project/zkd/proto"
+	"github.com/zkd-project/zkd/txn"
+)
+
+func isSession(owner txn.SessionID) bool { return datatree.IsSession(owner) }
+
+// checkSession refuses requests of a session that is ending or not known.
+func (m *Machine) checkSession(id txn.SessionID) proto.ErrCode {
+	if _, ending := m.pending.closing[id]; ending {
+		return proto.ErrSessionExpired
+	}
+	if _, open := m.sessions.Timeout(id); !open && m.pending.opening[id] == 0 {
+		return proto.ErrSessionExpired
+	}
+	return proto.OK
+}
+
+func (m *Machine) createSession(r *txn.Request) (txn.Body, proto.ErrCode) {
+	timeout, ok := txn.ParseTimeout(r.Payload)
+	if !ok {
+		return nil, proto.ErrMarshalling
+	}
+	if _, ending := m.pending.closing[r.Session]; ending || r.Session == 0 || !isSession(r.Session) {
+		return nil, proto.ErrSessionExpired
+	}
+	return &txn.CreateSession{TimeoutMillis: timeout}, proto.OK
+}
+
+func (m *Machine) closeSession(r *txn.Request) (txn.Body, proto.ErrCode) {
+	if code := m.checkSession(r.Session); code != proto.OK {
+		return nil, code
+	}
+	m.pending.close(m.tree, r.Session)
+	return &txn.CloseSession{}, proto.OK
+}
+
+func (m *Machine) secret(r *txn.Request) (txn.Body, proto.ErrCode) {
+	if len(r.Payload) == 0 || m.pending.secrets > 0 || m.sessions.Secret() != nil {
+		return nil, proto.ErrBadArguments // a second secret would make every password void
+	}
+	return &txn.Secret{Secret: r.Payload}, proto.OK
+}
+
+// reconfig is refused until an operator can enable it.
+func (m *Machine) reconfig(r *txn.Request) proto.ErrCode {
+	var q proto.ReconfigRequest
+	if q.Decode(proto.NewReader(r.Payload)) != nil {
+		return proto.ErrMarshalling
+	}
+	if code := m.checkSession(r.Session); code != proto.OK {
+		return code
+	}
+	return proto.ErrReconfigDisabled
+}
+
+// deleteContainer is the sweeper's, which has no session: its payload is the path's bytes as a buffer.
+func (m *Machine) deleteContainer(r *txn.Request) (txn.Body, proto.ErrCode) {
+	if r.Session != 0 {
+		return nil, proto.ErrBadArguments
+	}
+	q := proto.NewReader(r.Payload)
+	path := q.String()
+	if q.Err() != nil {
+		return nil, proto.ErrMarshalling
+	}
+	if proto.ValidateForDelete(path) != nil {
+		return nil, proto.ErrBadArguments
+	}
+	n := m.pending.look(m.tree, path)
+	gone := n.exists && n.childs == 0 && n.owner != 0 && !isSession(n.owner)
+	if gone {
+		m.pending.remove(m.tree, path)
+	}
+	return &txn.DeleteContainer{Path: path, Gone: gone}, proto.OK
+}
