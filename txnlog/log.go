@@ -104,9 +104,7 @@ func (l *Log) recover(r *recovery) (Report, error) {
 	if r.last != nil {
 		l.end, l.chain, l.seq, l.crc, l.proved = r.last.end, r.last.chain, r.last.seq, r.last.crc, false
 	}
-	if r.cut > 0 {
-		rep.CutBytes, rep.CutAt = r.cut, fmt.Sprintf("%s:%d", r.segs[len(r.segs)-1].path, r.last.off)
-	}
+	rep.CutBytes, rep.CutAt = r.cut, r.cutAt
 	if err := r.repair(l, &rep); err != nil {
 		return rep, err
 	}

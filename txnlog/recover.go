@@ -30,7 +30,8 @@ type recovery struct {
 	last       *cursor      // behind the last good batch of the log
 	hint       txn.Zxid
 	baseSeen   bool
-	cut        int64 // bytes of a torn batch
+	cut        int64  // bytes of a torn batch
+	cutAt      string // where it was
 }
 
 func (r *recovery) corrupt(c *candidate, off int64, err error) error {
@@ -171,64 +172,78 @@ func (r *recovery) tailOf(c *candidate, off int64) (tail, error) {
 // judgeBatches reads from segment r.from to the end of the log.
 func (r *recovery) judgeBatches() error {
 	var before *cursor
-	var named txn.Zxid // by the seal of the segment before
+	var seal *BatchHeader // of the segment before
+	var unsealed cursor   // in front of it
 	for i := r.from; i < len(r.segs); i++ {
 		c := r.segs[i]
-		if before != nil && (c.head.Prev != before.end || c.head.Chain != before.chain || c.head.FirstSeq != before.seq+1 || c.head.First != named) {
+		if before != nil && (c.head.Prev != before.end || c.head.Chain != before.chain || c.head.FirstSeq != before.seq+1 || c.head.First != seal.First) {
 			return r.corrupt(c, 0, errSegment)
 		}
-		cur, seal, err := r.readBatches(i, before)
+		cur, front, sealed, err := r.readBatches(i, before)
 		if err != nil {
 			return err
 		}
-		r.last, before = cur, cur
+		r.last = cur
 		switch {
-		case seal == nil:
-			return nil // readBatches has seen to it that nothing follows
+		case sealed == nil: // readBatches has seen to it that nothing follows
+			if before != nil && cur.off == sectorBytes && (r.start.Unclean || r.cut > 0) {
+				r.stepBack(i, &unsealed)
+			}
+			return nil
 		case i == len(r.segs)-1:
 			return r.corrupt(c, cur.off, errSealed)
 		}
-		named = seal.First
+		before, seal, unsealed = cur, sealed, front
 	}
 	return nil
 }
 
-// readBatches reads segment i up to its seal or its end.
-func (r *recovery) readBatches(i int, before *cursor) (*cursor, *BatchHeader, error) {
+// stepBack gives up the last segment, i, which has no batch, so that the one before it is made anew without its seal: nothing
+// behind that seal proves that it is durable.
+func (r *recovery) stepBack(i int, unsealed *cursor) {
+	r.superseded = append([]string{r.segs[i].path}, r.superseded...)
+	r.segs = r.segs[:i]
+	r.segs[i-1].end = unsealed.off
+	r.last = unsealed
+}
+
+// readBatches reads segment i up to its seal or its end. front is the cursor as it was before the seal.
+func (r *recovery) readBatches(i int, before *cursor) (cur *cursor, front cursor, seal *BatchHeader, err error) {
 	c := r.segs[i]
 	f, err := r.disk.Open(c.path)
 	if err != nil {
-		return nil, nil, err
+		return nil, front, nil, err
 	}
 	defer f.Close()
-	cur := startCursor(newWindow(f, c.size), &c.head)
+	cur = startCursor(newWindow(f, c.size), &c.head)
 	if before != nil {
 		cur.crc, cur.crcKnown = before.crc, true
 	}
 	if err := r.checkBase(c, cur.end, cur.chain, cur.off); err != nil {
-		return nil, nil, err
+		return nil, front, nil, err
 	}
 	for {
 		at := cur.mark()
+		front = *cur
 		h, recs, err := cur.next()
 		switch {
 		case errors.Is(err, errTorn):
 			c.end = cur.off
-			return cur, nil, r.judgeEnd(i, cur)
+			return cur, front, nil, r.judgeEnd(i, cur)
 		case errors.Is(err, errLink) || errors.Is(err, errRecords):
-			return nil, nil, r.corrupt(c, cur.off, err)
+			return nil, front, nil, r.corrupt(c, cur.off, err)
 		case err != nil:
-			return nil, nil, fmt.Errorf("read segment %s: %w", c.path, err)
+			return nil, front, nil, fmt.Errorf("read segment %s: %w", c.path, err)
 		}
 		r.hint = max(r.hint, h.Commit)
 		for k := range recs {
 			if err := r.checkBase(c, recs[k].Zxid, recs[k].Chain, at.off); err != nil {
-				return nil, nil, err
+				return nil, front, nil, err
 			}
 		}
 		if h.Kind == KindSeal {
 			c.end = cur.off
-			return cur, &h, nil
+			return cur, front, &h, nil
 		}
 		c.marks = note(c.marks, at)
 	}
@@ -255,7 +270,9 @@ func (r *recovery) judgeEnd(i int, cur *cursor) error {
 	if t.maxSeq > cur.seq+1 {
 		return r.corrupt(c, cur.off, errBatch)
 	}
-	r.cut = t.garbage
+	if r.cut = t.garbage; r.cut > 0 {
+		r.cutAt = fmt.Sprintf("%s:%d", c.path, cur.off)
+	}
 	if i == len(r.segs)-1 {
 		return nil
 	}

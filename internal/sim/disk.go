@@ -52,6 +52,18 @@ func (op nameOp) touches(dir string) bool {
 	return op.from != "" && filepath.Dir(op.from) == dir || op.to != "" && filepath.Dir(op.to) == dir
 }
 
+// yield takes the names out of op that a later change has settled.
+func (op *nameOp) yield(later nameOp) {
+	for _, name := range []string{later.from, later.to} {
+		if op.from == name {
+			op.from = ""
+		}
+		if op.to == name {
+			op.to = ""
+		}
+	}
+}
+
 func (op nameOp) apply(names map[string]*inode) {
 	if op.from != "" {
 		delete(names, op.from)
@@ -371,6 +383,9 @@ func (d *Disk) SyncDir(path string) error {
 			rest = append(rest, op)
 		default:
 			op.apply(d.durable)
+			for i := range rest {
+				rest[i].yield(op)
+			}
 		}
 	}
 	d.pending = rest

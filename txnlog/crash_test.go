@@ -1,0 +1,236 @@
+package txnlog_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/zkd-project/zkd/internal/sim"
+	"github.com/zkd-project/zkd/txn"
+	"github.com/zkd-project/zkd/txnlog"
+)
+
+// world is one server's log under a random workload, and what the log owes.
+type world struct {
+	t     *testing.T
+	d     *sim.Disk
+	rng   *rand.Rand // of the workload, the same in every run of a seed
+	l     *txnlog.Log
+	h     history      // everything that an Append or Truncate that returned nil has left
+	may   []txn.Record // what the log holds instead if the call that failed happened after all
+	base  txn.Record   // of the snapshot
+	mark  txn.Zxid     // the watermark in the hard state
+	epoch txn.Epoch
+	story []string
+}
+
+func newWorld(t *testing.T, seed uint64) *world {
+	return &world{t: t, d: newDisk(), rng: newRand(seed), epoch: 1}
+}
+
+func (w *world) start() txnlog.Start {
+	return txnlog.Start{Generation: 1, Base: w.base.Zxid, BaseChain: w.base.Chain, Watermark: w.mark, Unclean: true}
+}
+
+func (w *world) open() error {
+	l, _, _, err := reopen(w.d, w.start())
+	w.l = l
+	return err
+}
+
+// work does n operations or fewer, up to the first error.
+func (w *world) work(n int) error {
+	for range n {
+		var err error
+		switch p := w.rng.IntN(100); {
+		case p < 12 && len(w.h.recs) > 0:
+			err = w.truncate()
+		case p < 22:
+			w.say("confirm")
+			err = w.l.Confirm(w.base.Zxid)
+		case p < 30 && len(w.h.recs) > 3:
+			err = w.purge()
+		case p < 40:
+			w.mark, _ = w.h.end()
+			w.say("watermark %v", w.mark)
+		default:
+			err = w.append()
+		}
+		if err != nil {
+			return err
+		}
+		w.may = nil
+	}
+	return nil
+}
+
+func (w *world) say(format string, args ...any) {
+	w.story = append(w.story, fmt.Sprintf(format, args...))
+}
+
+func (w *world) append() error {
+	next := w.h
+	next.recs = slices.Clone(w.h.recs)
+	recs := next.make(1+w.rng.IntN(3), w.rng.IntN(5000), w.epoch)
+	w.say("append %v..%v", recs[0].Zxid, recs[len(recs)-1].Zxid)
+	w.may = next.recs
+	err := w.l.Append(recs, w.base.Zxid)
+	if err == nil {
+		w.h = next
+	}
+	return err
+}
+
+func (w *world) truncate() error {
+	i := max(0, len(w.h.recs)-1-w.rng.IntN(12))
+	to := w.h.recs[i]
+	if to.Zxid < w.base.Zxid {
+		to = w.base
+	}
+	if w.base.Zxid == 0 && w.rng.IntN(6) == 0 {
+		to = txn.Record{}
+	}
+	w.say("truncate %v", to.Zxid)
+	next := w.h
+	next.cut(to.Zxid)
+	w.may = next.recs
+	w.mark = min(w.mark, to.Zxid) // O4
+	w.epoch++
+	err := w.l.Truncate(to.Zxid, to.Chain)
+	if err == nil {
+		w.h = next
+	}
+	return err
+}
+
+func (w *world) purge() error {
+	if w.rng.IntN(2) == 0 {
+		w.base = w.h.recs[len(w.h.recs)-1-w.rng.IntN(3)]
+	}
+	w.say("purge %v", w.base.Zxid)
+	_, err := w.l.Purge(w.base.Zxid, 0)
+	return err
+}
+
+// check demands that the log that was just opened is one of those it may be, and takes that one for what it is.
+func (w *world) check(hint string) {
+	w.t.Helper()
+	oldest, _ := w.l.Oldest()
+	require.LessOrEqual(w.t, oldest, w.base.Zxid, hint)
+	end, _ := w.l.End()
+	if want, _ := w.h.end(); end != want && w.may != nil {
+		w.h.recs = w.may
+	}
+	w.may = nil
+	if e, _ := w.h.end(); e != end {
+		require.Equal(w.t, e, end, "%s\n%v", hint, w.story)
+	}
+	requireHolds(w.t, w.l, &w.h, oldest)
+	w.mark = end
+	w.epoch++
+}
+
+// survive opens the log, now and then through a second power cut on the way, and checks it.
+func (w *world) survive(hint string, luck *rand.Rand) {
+	w.t.Helper()
+	if luck.IntN(2) == 0 {
+		w.d.CrashAt(w.d.Steps() + 1 + luck.IntN(8))
+		err := w.open()
+		w.d.CrashAt(0)
+		if err != nil {
+			require.ErrorIs(w.t, err, sim.ErrPowerCut, "%s\n%v", hint, w.story)
+		} else {
+			w.check(hint) // it has stated its end: from now on that is owed
+		}
+		w.d.Crash(luck)
+		w.d.Reboot()
+	}
+	require.NoError(w.t, w.open(), "%s\n%v", hint, w.story)
+	w.check(hint)
+}
+
+const workload = 45
+
+// stepsOf counts the steps of the workload of one seed.
+func stepsOf(t *testing.T, seed uint64) int {
+	w := newWorld(t, seed)
+	require.NoError(t, w.open())
+	require.NoError(t, w.work(workload))
+	return w.d.Steps()
+}
+
+// K23, K39, K43, K44, K71: whatever Append or Truncate returned nil for is so after a power cut at any step, and work goes on.
+func TestPowerCutAtEveryStep(t *testing.T) {
+	for seed := range uint64(6) {
+		for step := 1; step <= stepsOf(t, seed); step++ {
+			for fate := range uint64(4) {
+				hint := fmt.Sprintf("seed %d step %d fate %d", seed, step, fate)
+				luck := rand.New(rand.NewPCG(fate, uint64(step)))
+				w := newWorld(t, seed)
+				w.d.CrashAt(step)
+				err := w.open()
+				if err == nil {
+					err = w.work(workload)
+				}
+				require.ErrorIs(t, err, sim.ErrPowerCut, hint)
+				w.d.Crash(luck)
+				w.d.Reboot()
+				w.survive(hint, luck)
+				require.NoError(t, w.work(8), hint)
+				w.d.Crash(luck)
+				w.d.Reboot()
+				w.survive(hint, luck)
+			}
+		}
+	}
+}
+
+// A failed call ends the log. What it did is readable and maybe not durable; after the next start it must be one of the two.
+func TestFailureAtEveryStep(t *testing.T) {
+	for seed := range uint64(6) {
+		for step := 1; step <= stepsOf(t, seed); step++ {
+			for fate := range uint64(4) {
+				hint := fmt.Sprintf("seed %d step %d fate %d", seed, step, fate)
+				luck := rand.New(rand.NewPCG(fate, uint64(step)))
+				w := newWorld(t, seed)
+				w.d.FailAt(step, syscall.EIO)
+				if err := w.open(); err == nil {
+					err = w.work(workload)
+					require.ErrorIs(t, err, syscall.EIO, hint)
+					require.ErrorIs(t, err, txnlog.ErrBroken, hint)
+					w.requireBroken(hint)
+				}
+				w.d.Kill()
+				if fate == 0 {
+					w.d.Crash(luck)
+					w.d.Reboot()
+				}
+				require.NoError(t, w.open(), "%s\n%v", hint, w.story)
+				w.check(hint)
+				require.NoError(t, w.work(4), hint)
+				w.d.Crash(luck)
+				w.d.Reboot()
+				w.survive(hint, luck)
+			}
+		}
+	}
+}
+
+func (w *world) requireBroken(hint string) {
+	steps := w.d.Steps()
+	end, chain := w.l.End()
+	_, purged := w.l.Purge(0, 0)
+	_, read := w.l.ReadAfter(0, 1)
+	_, at := w.l.ChainAt(end)
+	for _, err := range []error{
+		w.l.Append(nil, 0), w.l.Confirm(0), w.l.Truncate(end, chain), w.l.Reset(2, 0, 0), w.l.RemoveOldGenerations(), purged, read, at,
+	} {
+		require.ErrorIs(w.t, err, txnlog.ErrBroken, hint)
+		require.ErrorIs(w.t, err, syscall.EIO, hint)
+	}
+	require.Equal(w.t, steps, w.d.Steps(), "nothing is tried again")
+}
