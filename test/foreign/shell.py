@@ -30,7 +30,9 @@ def stat(cversion=0, version=0, aversion=0, owner="0x0", length=0, children=0):
 
 
 def event(kind, path):
-    return r"WATCHER::\s+WatchedEvent state:SyncConnected type:%s path:%s\n" % (kind, re.escape(path))
+    # The line "WATCHER::" before it may be torn off: the shell's event thread and
+    # its command thread print at the same time.
+    return r"WatchedEvent state:SyncConnected type:%s path:%s\n" % (kind, re.escape(path))
 
 
 def script(b):
@@ -86,8 +88,9 @@ def extra(b):
         ("watch-persistent", "addWatch -m PERSISTENT %s\nset %s 1\nset %s 2" % (b, b, b),
          "(?s)" + event("NodeDataChanged", b) + ".*" + event("NodeDataChanged", b)),
         ("watch-removed", "removewatches %s" % b, event("PersistentWatchRemoved", b)),
-        # On a path of its own: 3.8 mixes up several modes on one path.
-        ("watch-recursive", "addWatch %s/s-0000000001\ncreate %s/s-0000000001/deep" % (b, b),
+        # On a path of its own, since 3.8 mixes up several modes on one path, and with
+        # -m, since the shell remembers the last mode.
+        ("watch-recursive", "addWatch -m PERSISTENT_RECURSIVE %s/s-0000000001\ncreate %s/s-0000000001/deep" % (b, b),
          event("NodeCreated", b + "/s-0000000001/deep")),
     ]
 
@@ -157,7 +160,7 @@ def one_shot(c, hosts, root):
         equal((code, re.search(r"(?m)^\[.*\be\b.*\]$", text)), (0, None), text)
     with c.step("cleanup", seconds=25):
         code, text = run(connect, "deleteall", root)
-        equal((code, "Failed" in text), (0, False), text)
+        equal((code, "Failed to delete" in text), (0, False), text)
 
 
 def main():
