@@ -18,7 +18,8 @@ func (fx *Effects) Take() []Effect {
 	return l
 }
 
-// Tell puts a notification into the slot of a peer, replacing one that still waits there. The shell fills in Seq and AnswerTo.
+// Tell puts a notification into the slot of a peer, replacing one that still waits there. Seq and AnswerTo are the
+// core's; the shell sends what it is given.
 type Tell struct {
 	To           ServerID
 	Notification Notification
