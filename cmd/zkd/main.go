@@ -1,0 +1,211 @@
+// Command zkd is the server: one member of an ensemble, or all of one on loopback for development.
+//
+//	zkd --config zoo.cfg      one server, configured as for Apache ZooKeeper
+//	zkd                       one standalone server on 127.0.0.1:2181, data in ./zkd-data
+//	zkd dev                   three servers on loopback in one process
+//	zkd config check FILE     what would be used, ignored, wrong
+//	zkd log dump FILE…        the transactions in log segments
+//	zkd snapshot dump FILE    what a snapshot holds
+//	zkd version
+//
+// Exit codes: 0 done; 1 the command failed; 2 wrong usage; 3 bad configuration; 4 disk error; 5 corruption; 6 committed
+// truncation; 7 wrong cluster or folder; 8 a broken invariant.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"runtime/debug"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/pflag"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+
+	"github.com/zkd-project/zkd/peer"
+)
+
+const (
+	exitFailed = 1
+	exitUsage  = 2
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
+	code := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
+	stop()
+	os.Exit(code)
+}
+
+// command runs one form of zkd. args are what follows its name.
+type command struct {
+	name string // words, as typed
+	args string // for the usage text
+	help string
+	run  func(ctx context.Context, args []string, out, errOut io.Writer) error
+}
+
+func commands() []command {
+	return []command{
+		{"dev", "[--nodes 3] [--client-port 2181] [--data-dir DIR]", "an ensemble on loopback, in one process", runDev},
+		{"config check", "FILE", "what would be used, ignored, wrong", runConfigCheck},
+		{"log dump", "FILE…", "print the transactions in log segments", runLogDump},
+		{"snapshot dump", "FILE", "print what a snapshot holds", runSnapshotDump},
+		{"version", "", "print the version", runVersion},
+	}
+}
+
+// usageError is a wrong use of the command line.
+type usageError struct{ err error }
+
+func (e *usageError) Error() string { return e.err.Error() }
+
+func run(ctx context.Context, args []string, out, errOut io.Writer) int {
+	err := dispatch(ctx, args, out, errOut)
+	var usage *usageError
+	var fatal *peer.FatalError
+	switch {
+	case err == nil, errors.Is(err, pflag.ErrHelp):
+		return 0
+	case errors.As(err, &usage):
+		fmt.Fprintf(errOut, "zkd: %v\n(zkd --help tells more)\n", err)
+		return exitUsage
+	case errors.As(err, &fatal):
+		fmt.Fprintf(errOut, "zkd: %v\n", err)
+		return fatal.Code
+	default:
+		fmt.Fprintf(errOut, "zkd: %v\n", err)
+		return exitFailed
+	}
+}
+
+func dispatch(ctx context.Context, args []string, out, errOut io.Writer) error {
+	for _, c := range commands() {
+		words := strings.Fields(c.name)
+		if len(args) >= len(words) && strings.Join(args[:len(words)], " ") == c.name {
+			return c.run(ctx, args[len(words):], out, errOut)
+		}
+	}
+	return runServer(ctx, args, out, errOut)
+}
+
+// flags makes a flag set that reports instead of exiting; usage goes to out.
+func flags(name, args string, out io.Writer) *pflag.FlagSet {
+	fs := pflag.NewFlagSet(name, pflag.ContinueOnError)
+	fs.SetOutput(out)
+	fs.Usage = func() {
+		fmt.Fprintf(out, "Usage: zkd %s %s\n%s", name, args, fs.FlagUsages())
+	}
+	return fs
+}
+
+func parse(fs *pflag.FlagSet, args []string) error {
+	err := fs.Parse(args)
+	if err != nil && !errors.Is(err, pflag.ErrHelp) {
+		return &usageError{err}
+	}
+	return err
+}
+
+func runServer(ctx context.Context, args []string, out, errOut io.Writer) error {
+	fs := flags("", "[--config zoo.cfg] | COMMAND", out)
+	config := fs.String("config", "", "zoo.cfg; without it: one standalone server, 127.0.0.1:2181, data in ./zkd-data")
+	format := fs.String("log-format", "text", "text or json")
+	level := fs.String("log-level", "info", "debug, info, warn or error")
+	fs.Usage = func() {
+		fmt.Fprintf(out, "Usage: zkd [--config zoo.cfg] [--log-format text|json] [--log-level LEVEL]\n")
+		for _, c := range commands() {
+			fmt.Fprintf(out, "       zkd %s %s\n           %s\n", c.name, c.args, c.help)
+		}
+		fmt.Fprintf(out, "%s", fs.FlagUsages())
+	}
+	if err := parse(fs, args); err != nil {
+		return err
+	}
+	if fs.NArg() > 0 {
+		return &usageError{fmt.Errorf("unknown command %q", strings.Join(fs.Args(), " "))}
+	}
+	log, err := newLogger(errOut, *format, *level)
+	if err != nil {
+		return &usageError{err}
+	}
+	defer log.Sync() //nolint:errcheck // stderr cannot be synced everywhere
+	cfg, err := serverFile(*config)
+	if err != nil {
+		return &peer.FatalError{Code: exitConfig, Err: fmt.Errorf("configuration: %w", err)}
+	}
+	for _, w := range cfg.Warnings {
+		log.Warn("configuration", zap.String("warning", w))
+	}
+	n, err := newNode(cfg, log)
+	if err != nil {
+		return err
+	}
+	return n.run(ctx)
+}
+
+// serverFile loads the file, or makes up the standalone server that needs none.
+func serverFile(path string) (*zooConfig, error) {
+	if path != "" {
+		return loadZooConfig(path)
+	}
+	c := defaultZooConfig()
+	c.ClientPortAddress, c.DataDir, c.LogDir = "127.0.0.1", "zkd-data", "zkd-data"
+	return c, c.findSelf()
+}
+
+// newLogger writes one line per entry to w.
+func newLogger(w io.Writer, format, level string) (*zap.Logger, error) {
+	lvl, err := zapcore.ParseLevel(level)
+	if err != nil {
+		return nil, fmt.Errorf("log level: %w", err)
+	}
+	ec := zap.NewProductionEncoderConfig()
+	ec.EncodeTime = zapcore.ISO8601TimeEncoder
+	ec.EncodeDuration = zapcore.StringDurationEncoder
+	var enc zapcore.Encoder
+	switch format {
+	case "json":
+		enc = zapcore.NewJSONEncoder(ec)
+	case "text":
+		ec.EncodeLevel = zapcore.CapitalLevelEncoder
+		enc = zapcore.NewConsoleEncoder(ec)
+	default:
+		return nil, fmt.Errorf("log format %q: want text or json", format)
+	}
+	return zap.New(zapcore.NewCore(enc, zapcore.Lock(zapcore.AddSync(w)), lvl)), nil
+}
+
+func runVersion(_ context.Context, args []string, out, _ io.Writer) error {
+	if len(args) > 0 {
+		return &usageError{errors.New("version takes no arguments")}
+	}
+	fmt.Fprintln(out, "zkd", version())
+	return nil
+}
+
+// version is the module's version, or the commit it was built from.
+func version() string {
+	bi, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "unknown"
+	}
+	v := bi.Main.Version
+	if v == "" || v == "(devel)" {
+		v = "devel"
+		for _, s := range bi.Settings {
+			if s.Key == "vcs.revision" && len(s.Value) >= 12 {
+				v += "-" + s.Value[:12]
+			}
+		}
+	}
+	return v
+}
+
+// serverVersion is what srvr and mntr say. Tools parse the number and compare it with ZooKeeper's, whose behaviour is 3.9.5's.
+func serverVersion() string { return "3.9.5-zkd-" + version() }

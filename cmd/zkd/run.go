@@ -1,0 +1,175 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/zkd-project/zkd/internal/env"
+	"github.com/zkd-project/zkd/peer"
+	"github.com/zkd-project/zkd/server"
+	"github.com/zkd-project/zkd/statemachine"
+	"github.com/zkd-project/zkd/zab"
+)
+
+// exitConfig is the exit code of a configuration that cannot be used.
+const exitConfig = 3
+
+// peerConfig is what replication needs of a config.
+func (c *zooConfig) peerConfig() (peer.Config, error) {
+	core := zab.DefaultConfig()
+	core.Self = c.Self
+	core.Members = zab.Membership{Servers: c.Servers}
+	core.TickTime, core.InitLimit, core.SyncLimit = c.TickTime, c.InitLimit, c.SyncLimit
+	pc := peer.Config{Core: core, Disk: env.OSDisk{}, Net: env.TCP{}, Clock: env.RealClock{}, Rand: env.SystemRand{},
+		DataDir: c.DataDir, LogDir: c.LogDir, SnapTxns: c.SnapCount, RetainSnaps: c.RetainSnaps,
+		MaxFrame: max(8<<20, 2*c.maxTxn()+4096)}
+	var errs []error
+	for _, name := range tuningKeys() {
+		name = name[len("zkd."):]
+		if v, ok := c.ZKD[name]; ok {
+			if err := tuning[name](&pc, v); err != nil {
+				errs = append(errs, fmt.Errorf("zkd.%s: %w", name, err))
+			}
+		}
+	}
+	pc.SetDefaults()
+	errs = append(errs, pc.Validate())
+	return pc, errors.Join(errs...)
+}
+
+// maxTxn bounds one transaction: a request of jute.maxbuffer must fit with what prepare adds to it.
+func (c *zooConfig) maxTxn() int { return 2 * c.JuteMaxBuffer }
+
+func (c *zooConfig) serverConfig(clock env.Clock) server.Config {
+	conns := c.MaxClientCnxns
+	if conns == 0 {
+		conns = -1
+	}
+	sc := server.Config{SelfID: c.Self, TickTime: c.TickTime, MinSessionTimeout: max(c.MinTimeout, 0), MaxSessionTimeout: max(c.MaxTimeout, 0),
+		MaxClientCnxns: conns, MaxConns: c.MaxCnxns, MaxFrame: c.JuteMaxBuffer, GlobalOutstanding: c.GlobalOutstanding,
+		FourLetterWhitelist: c.Words, SuperDigest: c.SuperDigest, Version: serverVersion(), ClientPort: c.ClientPort,
+		DataDir: c.LogDir, SnapDir: c.DataDir, Now: clock.Now, Wall: clock.Wall}
+	for _, s := range c.Servers {
+		if s.PeerAddr != "" {
+			sc.Settings = append(sc.Settings, serverLine(s))
+		}
+	}
+	return sc
+}
+
+func (c *zooConfig) machineConfig() statemachine.Config {
+	return statemachine.Config{MaxTxnBytes: c.maxTxn(), SkipACL: c.SkipACL, ExtendedTypes: c.ExtendedTypes}
+}
+
+// serverLine writes a member as zoo.cfg has it.
+func serverLine(s zab.Server) string {
+	host, peerPort, _ := net.SplitHostPort(s.PeerAddr)
+	_, electionPort, _ := net.SplitHostPort(s.ElectionAddr)
+	role := "participant"
+	if s.Observer {
+		role = "observer"
+	}
+	line := fmt.Sprintf("server.%d=%s:%s:%s:%s", s.ID, host, peerPort, electionPort, role)
+	if s.ClientAddr != "" {
+		line += ";" + s.ClientAddr
+	}
+	return line
+}
+
+// clientAddr is where clients are served. A server without a config file listens on loopback only.
+func (c *zooConfig) clientAddr() string {
+	return net.JoinHostPort(c.ClientPortAddress, strconv.Itoa(c.ClientPort))
+}
+
+// node is one running server: the client edge and its peer, joined.
+type node struct {
+	cfg  *zooConfig
+	log  *zap.Logger
+	srv  *server.Server
+	peer *peer.Peer
+	ln   net.Listener
+}
+
+// newNode recovers the data and opens the client port; nothing is served yet.
+func newNode(c *zooConfig, log *zap.Logger) (*node, error) {
+	pc, err := c.peerConfig()
+	if err != nil {
+		return nil, &peer.FatalError{Code: exitConfig, Err: err}
+	}
+	sc := c.serverConfig(pc.Clock)
+	if err := sc.Validate(); err != nil {
+		return nil, &peer.FatalError{Code: exitConfig, Err: err}
+	}
+	if c.SkipACL {
+		log.Warn("skipACL is set: every client may do everything")
+	}
+	ln, err := net.Listen("tcp", c.clientAddr())
+	if err != nil {
+		return nil, &peer.FatalError{Code: exitConfig, Err: fmt.Errorf("listen for clients: %w; is another server running, or is clientPort wrong?", err)}
+	}
+	rep := server.NewReplica(sc, c.machineConfig())
+	srv := server.New(sc, rep, log.Named("server"))
+	p, err := peer.Open(pc, rep, rep, srv, log.Named("peer"))
+	if err != nil {
+		ln.Close()
+		return nil, err
+	}
+	srv.Attach(p)
+	return &node{cfg: c, log: log, srv: srv, peer: p, ln: ln}, nil
+}
+
+// run serves until ctx ends, then stops: first the peer (a leader hands over while its clients still are served), then the clients.
+func (n *node) run(ctx context.Context) error {
+	sctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	served := make(chan error, 1)
+	pctx, stopPeer := context.WithCancel(ctx)
+	defer stopPeer()
+	go func() {
+		err := n.srv.Serve(sctx, n.ln)
+		stopPeer()
+		served <- err
+	}()
+	n.log.Info("started", zap.String("version", version()), zap.Uint8("sid", uint8(n.cfg.Self)), zap.String("clients", n.ln.Addr().String()),
+		zap.String("dataDir", absolute(n.cfg.DataDir)), zap.Int("servers", len(n.cfg.Servers)))
+	err := n.peer.Run(pctx)
+	cancel()
+	if serr := <-served; serr != nil && !errors.Is(serr, context.Canceled) {
+		err = errors.Join(err, serr)
+	}
+	if err == nil {
+		n.log.Info("stopped")
+	}
+	return err
+}
+
+func absolute(path string) string {
+	if a, err := filepath.Abs(path); err == nil {
+		return a
+	}
+	return path
+}
+
+// waitReady returns when the server serves clients.
+func (n *node) waitReady(ctx context.Context) error {
+	t := time.NewTicker(5 * time.Millisecond)
+	defer t.Stop()
+	for {
+		if r := n.peer.Status().Role; r == zab.Leading || r == zab.Following || r == zab.Observing {
+			if n.srv.Serving() {
+				return nil
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-t.C:
+		}
+	}
+}
