@@ -60,7 +60,7 @@ func (i *Image) Encode(emit func(b []byte) error) error {
 		known = map[*aclList]uint32{}
 	)
 	flush := func() bool {
-		buf = msgpack.Append(buf[:0], &b)
+		buf = appendBlock(buf[:0], &b)
 		b.ACLs, b.Nodes = nil, b.Nodes[:0]
 		err = emit(buf)
 		return err == nil
@@ -83,6 +83,8 @@ func (i *Image) Encode(emit func(b []byte) error) error {
 	}
 	return err
 }
+
+func appendBlock(dst []byte, b *block) []byte { return msgpack.Append(dst, b) }
 
 func appendNode(dst []byte, n *Node, acl uint32) []byte {
 	dst = binary.BigEndian.AppendUint32(dst, acl)
@@ -110,6 +112,7 @@ type Loader struct {
 	lists []*aclList
 	last  *Node
 	up    *Node // the parent of last
+	blk   block // its buffer is used again
 }
 
 // NewLoader returns a Loader for an empty tree.
@@ -117,8 +120,9 @@ func NewLoader() *Loader { return &Loader{tree: empty()} }
 
 // Add takes in the next block; it copies what it keeps. Errors wrap ErrEncoding; the Loader is of no use after one.
 func (l *Loader) Add(b []byte) error {
-	var blk block
-	if err := msgpack.Decode(b, &blk); err != nil {
+	blk := &l.blk
+	blk.ACLs, blk.Nodes = nil, blk.Nodes[:0] // a short array must not leave the last block's content
+	if err := msgpack.Decode(b, blk); err != nil {
 		return fmt.Errorf("%w: %w", ErrEncoding, err)
 	}
 	for _, acl := range blk.ACLs {

@@ -141,10 +141,11 @@ func (n *Node) Stat() proto.Stat {
 	return s
 }
 
-// before is the order of the B-tree: by parent, then by name.
+// before is the order of the B-tree: by parent, then by name. Siblings have their names at the same place.
 func before(a, b *Node) bool {
-	if c := strings.Compare(a.parent(), b.parent()); c != 0 {
+	at, bt := a.parentLen&^nullData, b.parentLen&^nullData
+	if c := strings.Compare(a.payload[:at], b.payload[:bt]); c != 0 {
 		return c < 0
 	}
-	return a.Name() < b.Name()
+	return a.payload[at:a.pathLen] < b.payload[at:b.pathLen]
 }

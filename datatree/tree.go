@@ -14,7 +14,7 @@ const degree = 32
 
 // Tree is the state of all znodes after some transaction. The zero value is not usable: see New.
 type Tree struct {
-	nodes   index
+	nodes   *index
 	order   *btree.BTreeG[*Node]
 	lists   aclLists
 	owned   owned
