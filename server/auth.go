@@ -1,0 +1,52 @@
+package server
+
+import (
+	"net/netip"
+	"slices"
+
+	"github.com/zkd-project/zkd/proto"
+)
+
+// firstIDs is what a connection has proven by being there: its address.
+func firstIDs(remote netip.AddrPort) []proto.ID {
+	if !remote.IsValid() {
+		return nil
+	}
+	return []proto.ID{{Scheme: "ip", ID: remote.Addr().String()}}
+}
+
+// authenticate handles an auth packet at once, before what waits; requests that came before it keep the ids of then.
+func (c *conn) authenticate(xid int32, body []byte) {
+	var q proto.AuthPacket
+	code := proto.ErrMarshalling
+	if q.Decode(proto.NewReader(body)) == nil {
+		code = c.prove(&q)
+	}
+	c.reply(xid, 0, code, nil)
+	if code != proto.OK {
+		c.rep.stats.authFailed.Add(1)
+		c.shut("authentication failed")
+	}
+}
+
+func (c *conn) prove(q *proto.AuthPacket) proto.ErrCode {
+	switch {
+	case q.Scheme == "ip":
+		return proto.OK // it has that id already
+	case q.Scheme == "digest" && q.Auth != nil:
+		digest := proto.DigestID(q.Auth)
+		if super := c.srv.cfg.SuperDigest; super != "" && digest == super {
+			c.addID(proto.ID{Scheme: "super"})
+		}
+		c.addID(proto.ID{Scheme: "digest", ID: digest})
+		return proto.OK
+	}
+	return proto.ErrAuthFailed
+}
+
+// addID replaces ids: earlier requests and the leader hold the old list.
+func (c *conn) addID(id proto.ID) {
+	if !slices.Contains(c.ids, id) {
+		c.ids = append(slices.Clip(slices.Clone(c.ids)), id)
+	}
+}

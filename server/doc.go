@@ -1,0 +1,39 @@
+// Package server is the edge that ZooKeeper clients talk to: the client port, sessions, watches and four-letter words, and this
+// server's copy of the replicated state.
+//
+//	client ──▶ reader ──┬─ reads ──▶ Machine.Read, its watch registered in the same step ──▶ reply, written by the reader
+//	                    └─ writes ─▶ Replicator.Submit …… Replica.Apply ──▶ events, then replies ──▶ flusher ──▶ client
+//	peer ──▶ Replica (Prepare, Apply, Snapshot, Restore; touches, expiry, owners)      the state
+//	     ──▶ Server  (Serve, Freeze, Refused, Synced, Revalidated)                     the edge
+//
+// A connection is served in order. While nothing of it waits, a read is executed where its frame lies. Otherwise requests queue:
+// writes are submitted at once all the same, reads run when everything before them is answered, and always before a later write of the
+// connection is applied. A sync holds back what stands behind it.
+//
+// Goroutines, and who ends them:
+//
+//	Run        its caller's; ends with its context; waits for all others
+//	sweeper    started by Run; gives up on handshakes and requests that take too long; ends with Run's context
+//	reader     one per connection, started by Run; waits for input, room, or a role; ends when the connection is closed
+//	flusher    at most one per connection, started by whoever made a reply due that the reader does not write itself; ends when
+//	           nothing is left to write
+//
+// The exported methods of Replica, and Serve, Freeze, Refused, Synced and Revalidated of Server, are called by one goroutine, the peer's
+// loop, and none waits for a client; Freeze waits for Config.DrainTime at most.
+//
+// Locks, in the order in which they may be taken: Replica.mu (shared by batches of reads, exclusive for a batch of applies and a
+// change of role), registry.mu, conn.mu, then watchTable.mu, stats.mu, asks.mu or the Replicator's own. None is held while a
+// socket is written.
+//
+// Invariants:
+//
+//   - A connection never has two writers, and bytes leave in the order of out.
+//   - A notification is in out before any reply that shows its change (I-38).
+//   - Nothing is answered unless Replica.serving is true, and no connection outlives a role with something under way.
+//   - queue.waiting is the number of entries under way, Replica.outstanding their sum over all connections.
+//   - What a client can make this server remember is bounded: MaxFrame of input, MaxInFlight requests, MaxUnsent of output.
+//
+// The protocol is Apache ZooKeeper's, 3.9 where versions differ. Chosen differences: the password is checked before an older
+// connection of the session is closed; sync is linearizable; an unknown op is answered in its turn; words that cost little
+// are allowed by default.
+package server

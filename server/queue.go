@@ -1,0 +1,98 @@
+package server
+
+import (
+	"time"
+
+	"github.com/zkd-project/zkd/proto"
+)
+
+// progress is how far a queued request has come.
+type progress uint8
+
+const (
+	fresh    progress = iota // not begun
+	underway                 // a write that was submitted, a sync that was asked
+	answered                 // err is known; the reply is made when its turn comes
+)
+
+// entry is a request that waits in a connection's queue.
+type entry struct {
+	xid      int32
+	op       proto.Op
+	progress progress
+	err      proto.ErrCode
+	body     []byte     // the request's record, a copy
+	ids      []proto.ID // what the connection had proven when the request came
+	sync     uint64     // of a sync under way
+	at       time.Duration
+}
+
+// barrier reports whether the entry needs the ensemble; a read does not.
+func (e *entry) barrier() bool { return e.op == proto.OpSync || e.op.IsWrite() }
+
+// queue is requests in the order of arrival. entries[head:] wait; those before started have been looked at for an early start.
+type queue struct {
+	entries []entry
+	head    int
+	started int // head <= started <= len(entries)
+	waiting int // writes and syncs under way
+}
+
+func (q *queue) len() int { return len(q.entries) - q.head }
+
+func (q *queue) push(e entry) { q.entries = append(q.entries, e) }
+
+// front returns the oldest request, nil if there is none. It is valid until the next push or pop.
+func (q *queue) front() *entry {
+	if q.head == len(q.entries) {
+		return nil
+	}
+	return &q.entries[q.head]
+}
+
+func (q *queue) pop() {
+	q.entries[q.head] = entry{}
+	q.head++
+	q.started = max(q.started, q.head)
+	switch {
+	case q.head == len(q.entries) && cap(q.entries) > 16:
+		*q = queue{waiting: q.waiting} // idle connections keep nothing large
+	case q.head == len(q.entries):
+		q.entries, q.head, q.started = q.entries[:0], 0, 0
+	case q.head >= 64 && 2*q.head >= len(q.entries):
+		n := copy(q.entries, q.entries[q.head:])
+		clear(q.entries[n:])
+		q.entries, q.started, q.head = q.entries[:n], q.started-q.head, 0
+	}
+}
+
+// runnable reports whether the oldest request can be brought on by this server alone.
+func (q *queue) runnable() bool {
+	e := q.front()
+	return e != nil && e.progress != underway
+}
+
+// write returns the only write under way with this xid; more than one is ambiguous.
+func (q *queue) write(xid int32) (e *entry, ambiguous bool) {
+	for i := q.head; i < len(q.entries); i++ {
+		x := &q.entries[i]
+		if x.progress != underway || x.op == proto.OpSync || x.xid != xid {
+			continue
+		}
+		if e != nil {
+			return nil, true
+		}
+		e = x
+	}
+	return e, false
+}
+
+// syncing returns the sync under way with this id.
+func (q *queue) syncing(id uint64) *entry {
+	for i := q.head; i < len(q.entries); i++ {
+		if e := &q.entries[i]; e.progress == underway && e.op == proto.OpSync && e.sync == id {
+			return e
+		}
+	}
+	return nil
+}

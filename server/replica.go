@@ -1,0 +1,265 @@
+package server
+
+import (
+	"io"
+	"sync"
+	"sync/atomic"
+
+	"github.com/zkd-project/zkd/proto"
+	"github.com/zkd-project/zkd/session"
+	"github.com/zkd-project/zkd/statemachine"
+	"github.com/zkd-project/zkd/txn"
+)
+
+// Replica is this server's copy of the replicated state and everything that hangs on its changes: clients that wait, watches, and
+// while this server leads the expiry of sessions. Its exported methods are called by one goroutine, the peer's loop.
+//
+// Lock order: Replica.mu, registry.mu, conn.mu, watchTable.mu; touchedMu stands alone.
+type Replica struct {
+	cfg         Config
+	machineCfg  statemachine.Config
+	reg         *registry
+	watches     *watchTable
+	stats       stats
+	outstanding atomic.Int64 // writes and syncs of clients under way
+
+	// mu is held for reading while a batch of reads runs, for writing while a batch is applied or the role changes.
+	mu      sync.RWMutex
+	machine *statemachine.Machine
+	serving bool
+
+	touchedMu sync.Mutex
+	touched   []*conn // heard since the last Touched
+
+	// The rest belongs to the peer's loop alone.
+	tracker *session.Tracker // nil unless this server leads
+	waiters []waiter
+	dirty   []*conn // to be kicked after the lock is released
+	hit     []*conn // scratch for firing watches
+	frame   []byte  // scratch
+}
+
+// waiter is something to do once a zxid is applied.
+type waiter struct {
+	zxid txn.Zxid
+	do   func()
+}
+
+// NewReplica returns the state before the first transaction. cfg must be valid.
+func NewReplica(cfg Config, machineCfg statemachine.Config) *Replica {
+	cfg = cfg.withDefaults()
+	r := &Replica{cfg: cfg, machineCfg: machineCfg, machine: statemachine.New(machineCfg), reg: newRegistry(cfg), watches: newWatchTable()}
+	r.stats.start = cfg.Wall()
+	return r
+}
+
+// Prepare turns requests into drafts, one for each in the same order. A write of a session that belongs to another server's
+// connection is refused; closing the session is allowed through any connection. wallMillis is the wall clock.
+func (r *Replica) Prepare(reqs []txn.Request, wallMillis int64) []txn.Draft {
+	for i := range reqs {
+		if r.moved(&reqs[i]) {
+			return r.prepareApart(reqs, wallMillis)
+		}
+	}
+	drafts := r.machine.Prepare(reqs, wallMillis)
+	for i := range reqs {
+		r.noteEnding(&reqs[i])
+	}
+	return drafts
+}
+
+// prepareApart is Prepare when some are refused.
+func (r *Replica) prepareApart(reqs []txn.Request, wallMillis int64) []txn.Draft {
+	drafts := make([]txn.Draft, 0, len(reqs))
+	for i := range reqs {
+		if r.moved(&reqs[i]) {
+			drafts = append(drafts, txn.RefuseDraft(&reqs[i], txn.RefusedSessionMoved))
+			continue
+		}
+		drafts = append(drafts, r.machine.Prepare(reqs[i:i+1:i+1], wallMillis)...)
+		r.noteEnding(&reqs[i])
+	}
+	return drafts
+}
+
+// Abandon forgets what was prepared and not applied: this server does not lead any more.
+func (r *Replica) Abandon() {
+	r.machine.Abandon()
+	r.tracker = nil
+}
+
+// Apply carries out committed records. The events of each are queued on the connections that watch before any reply that reflects
+// them, and the clients of this server that asked get their replies. An error is a broken invariant.
+func (r *Replica) Apply(recs []txn.Record) error {
+	r.mu.Lock()
+	var err error
+	for i := range recs {
+		if err = r.applyOne(&recs[i]); err != nil {
+			break
+		}
+	}
+	applied := r.machine.LastZxid()
+	r.mu.Unlock()
+	r.kickDirty()
+	r.wake(applied)
+	return err
+}
+
+func (r *Replica) applyOne(rec *txn.Record) error {
+	t, err := rec.Txn()
+	if err != nil {
+		return err
+	}
+	var c *conn
+	if t.Origin == r.cfg.SelfID && t.Conn != 0 {
+		c = r.reg.byConn(t.Conn)
+	}
+	if c != nil { // reads that stand before the write must not see it
+		c.mu.Lock()
+		c.advanceTo(r.cfg.MaxUnsent)
+		c.mu.Unlock()
+	}
+	res, err := r.machine.Apply(rec)
+	if err != nil {
+		return err
+	}
+	for i := range res.Events {
+		r.fire(&res, i)
+	}
+	switch b := t.Body.(type) {
+	case *txn.CreateSession:
+		r.opened(t, b.TimeoutMillis)
+	case *txn.CloseSession:
+		r.ended(t)
+	}
+	if c != nil {
+		r.answer(c, &res)
+	}
+	return nil
+}
+
+// fire queues one event on everybody who watches and may know.
+func (r *Replica) fire(res *statemachine.Result, i int) {
+	ev := &res.Events[i]
+	r.hit = r.watches.fire(ev.Type, ev.Path, r.hit[:0])
+	if len(r.hit) == 0 {
+		return
+	}
+	r.frame = appendEvent(r.frame[:0], ev.Type, ev.Path, res.Zxid)
+	for _, c := range r.hit {
+		c.mu.Lock()
+		if r.machine.MayRead(ev.ACL, c.ids) {
+			c.notify(r.frame)
+		}
+		c.mu.Unlock()
+		r.markDirty(c)
+	}
+	clear(r.hit)
+}
+
+// answer completes the request of a client of this server.
+func (r *Replica) answer(c *conn, res *statemachine.Result) {
+	c.mu.Lock()
+	if res.Txn.Op == proto.OpCreateSession {
+		r.answerHandshake(c, res)
+	} else {
+		c.complete(res)
+	}
+	c.mu.Unlock()
+	r.markDirty(c)
+}
+
+// answerHandshake attaches a connection to the session that was opened for it. The caller holds c.mu.
+func (r *Replica) answerHandshake(c *conn, res *statemachine.Result) {
+	if c.state != shaking || c.session != res.Txn.Session {
+		return
+	}
+	if res.Err != proto.OK {
+		c.shut("session not created: " + res.Err.Error())
+		return
+	}
+	r.reg.attach(c)
+	c.welcome(r.machine.Secret())
+}
+
+// markDirty remembers to kick c once mu is released. The caller holds mu for writing.
+func (r *Replica) markDirty(c *conn) {
+	if !c.dirty {
+		c.dirty = true
+		r.dirty = append(r.dirty, c)
+	}
+}
+
+func (r *Replica) kickDirty() {
+	for i, c := range r.dirty {
+		c.dirty = false // only the peer's loop, which this is, touches it
+		c.kick()
+		r.dirty[i] = nil
+	}
+	r.dirty = r.dirty[:0]
+}
+
+// when runs do once zxid is applied, in the peer's loop: at once if it is.
+func (r *Replica) when(zxid txn.Zxid, do func()) {
+	if zxid <= r.machine.LastZxid() { // only this goroutine changes it
+		do()
+		return
+	}
+	r.waiters = append(r.waiters, waiter{zxid, do})
+}
+
+func (r *Replica) wake(applied txn.Zxid) {
+	if len(r.waiters) == 0 {
+		return
+	}
+	due := r.waiters
+	r.waiters = nil
+	for _, w := range due {
+		if w.zxid <= applied {
+			w.do()
+		} else {
+			r.waiters = append(r.waiters, w)
+		}
+	}
+}
+
+// Snapshot returns the state as it is, in constant time; any goroutine may write it out.
+func (r *Replica) Snapshot() io.WriterTo { return r.machine.Snapshot() }
+
+// Restore replaces the state by a snapshot's. Connections that were held are closed: the events between are not known.
+func (r *Replica) Restore(from io.Reader) error {
+	fresh := statemachine.New(r.machineCfg)
+	if err := fresh.Restore(from); err != nil {
+		return err
+	}
+	r.mu.Lock()
+	r.machine = fresh
+	r.mu.Unlock()
+	r.tracker = nil
+	for _, c := range r.reg.attached() {
+		c.close()
+	}
+	r.wake(fresh.LastZxid())
+	return nil
+}
+
+// LastZxid is the zxid of the last applied transaction.
+func (r *Replica) LastZxid() txn.Zxid {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return r.machine.LastZxid()
+}
+
+// Digest is the tree's digest and the zxid at which it is that.
+func (r *Replica) Digest() (txn.Zxid, uint64) {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return r.machine.LastZxid(), r.machine.Digest()
+}
+
+// HasSecret reports whether the ensemble's secret was applied; the first leader of a history proposes it.
+func (r *Replica) HasSecret() bool {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return r.machine.Secret() != nil
+}

@@ -1,0 +1,199 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/zkd-project/zkd/session"
+	"github.com/zkd-project/zkd/txn"
+)
+
+// acceptPause is how long the listener rests when the process is out of file descriptors.
+const acceptPause = 50 * time.Millisecond
+
+// sweepEvery is how often connections are looked at for requests and handshakes that take too long.
+const sweepEvery = time.Second
+
+// Server is the client port. New makes one, Attach gives it replication, Run serves a listener until its context ends.
+type Server struct {
+	cfg        Config
+	rep        *Replica
+	log        *zap.Logger
+	replicator Replicator
+	words      map[string]bool
+	nag        nag
+	asks       asks
+	hold       hold
+	lastConn   atomic.Uint64
+	tasks      sync.WaitGroup // readers, flushers, the sweeper
+
+	idsMu sync.Mutex
+	ids   *session.Generator
+}
+
+// New builds the edge of a replica. cfg must be valid and the one that the replica was made with.
+func New(cfg Config, rep *Replica, log *zap.Logger) *Server {
+	cfg = cfg.withDefaults()
+	s := &Server{cfg: cfg, rep: rep, log: log.Named("server"), words: whitelist(cfg.FourLetterWhitelist)}
+	s.ids = session.NewGenerator(cfg.SelfID, cfg.Wall().UnixMilli())
+	s.lastConn.Store(uint64(cfg.Wall().UnixNano())) // an earlier life's requests must not find a connection of this one
+	return s
+}
+
+// Attach gives the server its replication; before Run.
+func (s *Server) Attach(r Replicator) { s.replicator = r }
+
+// Run accepts connections until ctx ends, then closes all of them and returns nil once every goroutine has ended. It closes ln. Another
+// error means that the listener broke.
+func (s *Server) Run(ctx context.Context, ln net.Listener) error {
+	defer s.tasks.Wait() // runs last: no connection outlives Run
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	stop := context.AfterFunc(ctx, func() { _ = ln.Close() })
+	defer stop()
+	s.tasks.Go(func() { s.sweep(ctx) })
+	for {
+		nc, err := ln.Accept()
+		switch {
+		case err == nil:
+			s.tasks.Go(func() { s.serveConn(ctx, nc) })
+		case ctx.Err() != nil || errors.Is(err, net.ErrClosed):
+			return s.shutdown(ctx, err)
+		default:
+			s.log.Warn("cannot accept a connection", zap.Error(err))
+			pause(ctx, acceptPause)
+		}
+	}
+}
+
+// shutdown ends what waits for a role.
+func (s *Server) shutdown(ctx context.Context, err error) error {
+	s.hold.end(false)
+	if ctx.Err() != nil {
+		return nil
+	}
+	return fmt.Errorf("accept clients: %w", err)
+}
+
+func pause(ctx context.Context, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+	case <-t.C:
+	}
+}
+
+// serveConn is the life of a connection, in its own goroutine.
+func (s *Server) serveConn(ctx context.Context, nc net.Conn) {
+	c := s.newConn(nc)
+	if why := s.rep.reg.add(c); why != "" {
+		_ = nc.Close() // it has been told nothing
+		s.rep.stats.refused.Add(1)
+		s.complain(c, "client refused", zap.String("reason", why))
+		return
+	}
+	stop := context.AfterFunc(ctx, c.close)
+	defer stop()
+	err := c.shake()
+	if err == nil {
+		err = c.run()
+	}
+	c.end()
+	c.in.release()
+	s.report(c, err)
+}
+
+func (s *Server) newConn(nc net.Conn) *conn {
+	c := &conn{id: s.lastConn.Add(1), nc: nc, srv: s, rep: s.rep, remote: remoteOf(nc), born: s.cfg.Now(), in: newInput(nc, maxHandshake)}
+	c.changed.L = &c.mu
+	c.ids = firstIDs(c.remote)
+	return c
+}
+
+// remoteOf returns the client's address, invalid if it has none.
+func remoteOf(nc net.Conn) netip.AddrPort {
+	if a, ok := nc.RemoteAddr().(*net.TCPAddr); ok {
+		ap := a.AddrPort()
+		return netip.AddrPortFrom(ap.Addr().Unmap().WithZone(""), ap.Port())
+	}
+	return netip.AddrPort{}
+}
+
+// report logs how a connection ended.
+func (s *Server) report(c *conn, err error) {
+	var odd *stranger
+	if errors.As(err, &odd) {
+		s.rep.stats.strangers.Add(1)
+		s.complain(c, "not a ZooKeeper client", zap.Error(odd.err), zap.String("hint", hint(odd.first)))
+		return
+	}
+	c.mu.Lock()
+	why := c.why
+	c.mu.Unlock()
+	if err == nil || errors.Is(err, errClosed) || errors.Is(err, io.EOF) {
+		err = nil
+	}
+	s.log.Debug("client gone", zap.Stringer("addr", c.remote), zap.Stringer("session", c.session), zap.String("reason", why), zap.Error(err))
+}
+
+// sweep closes connections whose handshake or whose oldest request takes too long, once a second.
+func (s *Server) sweep(ctx context.Context) {
+	t := time.NewTicker(sweepEvery)
+	defer t.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-t.C:
+			now := s.cfg.Now()
+			for _, c := range s.rep.reg.all() {
+				if c.overdue(now, s.cfg.HandshakeTimeout, s.cfg.RequestTimeout) {
+					c.close()
+				}
+			}
+		}
+	}
+}
+
+// overdue reports whether the connection must be given up: the outcome of what waits is unknown then.
+func (c *conn) overdue(now, handshake, request time.Duration) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch e := c.q.front(); {
+	case c.state == shaking && now-c.born > handshake:
+		c.why = "handshake took too long"
+		return true
+	case e != nil && e.progress == underway && now-e.at > request:
+		c.why = "request took too long"
+		return true
+	}
+	return false
+}
+
+func (s *Server) newSessionID() txn.SessionID {
+	s.idsMu.Lock()
+	defer s.idsMu.Unlock()
+	return s.ids.Next()
+}
+
+// raiseSessionIDs keeps the generator above every id in the table.
+func (s *Server) raiseSessionIDs() {
+	s.rep.mu.RLock()
+	defer s.rep.mu.RUnlock()
+	s.idsMu.Lock()
+	defer s.idsMu.Unlock()
+	s.rep.machine.Sessions(func(id txn.SessionID, _ int32) bool {
+		s.ids.RaiseAbove(id)
+		return true
+	})
+}
