@@ -1,0 +1,126 @@
+package follower
+
+import (
+	"fmt"
+
+	"github.com/zkd-project/zkd/txn"
+	"github.com/zkd-project/zkd/zab"
+)
+
+// onRecords appends what continues the history. A server without space closes before it writes half a batch (§18.6).
+func (f *Follower) onRecords(recs []txn.Record, commit txn.Zxid) {
+	if f.stage < stageRecords {
+		f.protocol("records before the sync header was carried out")
+		return
+	}
+	if f.local.DiskFull {
+		f.quit(zab.ByeRole, zab.Leave{Reason: "no space on disk"})
+		return
+	}
+	if err := f.local.Append(f.now, recs); err != nil {
+		f.gap(err.Error())
+		return
+	}
+	f.learnCommit(commit)
+}
+
+// learnCommit notes what the leader has committed. Before UPTODATE it means nothing here.
+func (f *Follower) learnCommit(z txn.Zxid) {
+	if f.stage >= stageUpToDate {
+		f.commit = max(f.commit, z)
+	}
+}
+
+// onUpToDate: a quorum follows this leader. This server serves as soon as it has applied what was committed by then.
+func (f *Follower) onUpToDate(p *zab.UpToDate) {
+	if f.stage != stageAcked || p.Epoch != f.epoch {
+		f.protocol("UPTODATE out of place")
+		return
+	}
+	f.stage, f.open = stageUpToDate, p.Commit
+	f.learnCommit(p.Commit)
+}
+
+// apply hands on what is committed and durable here. The commit that is named may be ahead of what has come: never more than this
+// history's end.
+func (f *Follower) apply() {
+	if f.stage < stageUpToDate {
+		return
+	}
+	h := f.local.Hist
+	h.Commit = max(h.Commit, min(f.commit, h.End.Zxid))
+	if recs := h.TakeApplicable(); len(recs) > 0 {
+		f.fx.Add(zab.Apply{Records: recs})
+		if f.local.Hard.Recovering && f.readmitID == 0 {
+			f.lookForReadmit(recs)
+		}
+	}
+	if f.stage == stageUpToDate && h.Applied >= f.open {
+		f.stage = stageServing
+		f.local.Initialize(f.now)
+		f.fx.Add(zab.Serve{Role: f.role(), Leader: f.leader, Epoch: f.epoch})
+		f.note(zab.Note{Message: zab.NoteSynced, Peer: f.leader, Zxid: h.Applied, Mode: f.mode})
+	}
+}
+
+// lookForReadmit: the record with this server's own recoveryId, committed by a quorum without it, durable and applied, ends the
+// recovery.
+func (f *Follower) lookForReadmit(recs []txn.Record) {
+	for i := range recs {
+		if recs[i].Type() != txn.TypeReadmit {
+			continue
+		}
+		t, err := recs[i].Txn()
+		if err != nil {
+			f.fatal(zab.ExitBrokenInvariant, "committed record cannot be read: %v", err)
+			return
+		}
+		if body, ok := t.Body.(*txn.Readmit); ok && body.Server == f.self && body.RecoveryID == f.local.Hard.RecoveryID {
+			h := f.local.Hard
+			h.Recovering, h.RecoveryID = false, 0
+			f.readmitID = f.local.SaveHard(f.now, h)
+			return
+		}
+	}
+}
+
+// ack says how far the disk has come, once per turn and cumulatively. Nothing is acked before NEWLEADER (K04): the stage says so.
+func (f *Follower) ack() {
+	if f.stage < stageAcked || f.leaveID != 0 {
+		return
+	}
+	if f.readmitID != 0 && f.local.IsDone(f.readmitID) {
+		f.readmitID = 0
+		f.note(zab.Note{Message: zab.NoteReadmitted, Zxid: f.local.Hist.Applied})
+	}
+	durable := f.local.Hist.Durable
+	if durable == f.acked && f.votable() == f.ackedAs {
+		return
+	}
+	if durable < f.acked || f.local.Hard.Current != f.epoch {
+		f.fatal(zab.ExitBrokenInvariant, "ACK of %v behind %v, epoch %d", durable, f.acked, f.local.Hard.Current)
+		return
+	}
+	f.acked, f.ackedAs = durable, f.votable()
+	f.send(&zab.Ack{Kind: zab.AckPropose, Epoch: f.epoch, Durable: durable, Votable: f.ackedAs})
+}
+
+// onPing answers with what this server's clients touched. Durable is for the leader's window only, and says nothing while this log may
+// not be a prefix of the leader's.
+func (f *Follower) onPing(p *zab.Ping) {
+	f.learnCommit(p.Commit)
+	h := f.local.Hist
+	pong := &zab.Pong{Nonce: p.Nonce, Touches: f.touches, DiskLow: f.local.DiskLow}
+	f.touches = nil
+	if f.stage >= stageRecords {
+		pong.Durable, pong.Applied = h.Durable, h.Applied
+		pong.LagBytes, _ = h.BytesAfter(h.Applied)
+	}
+	f.send(pong)
+}
+
+func (f *Follower) String() string {
+	h := f.local.Hist
+	return fmt.Sprintf("follower %d of %d: %v, epoch %d, end %v durable %v commit %v applied %v", f.self, f.leader, f.stage, f.epoch, h.End.Zxid,
+		h.Durable, h.Commit, h.Applied)
+}

@@ -1,0 +1,75 @@
+package follower
+
+import (
+	"github.com/zkd-project/zkd/txn"
+	"github.com/zkd-project/zkd/zab"
+)
+
+// answer is SYNCED or REVALIDATED, one of the two, waiting until this server has applied what it names (§13.1, R-48).
+type answer struct {
+	synced      *zab.Synced
+	revalidated *zab.Revalidated
+}
+
+func (a answer) zxid() txn.Zxid {
+	if a.synced != nil {
+		return a.synced.Zxid
+	}
+	return a.revalidated.Zxid
+}
+
+// onSubmit forwards writes in the order in which they came. A request that never left this server is refused: it is certainly not in
+// the history.
+func (f *Follower) onSubmit(ev zab.Submit) {
+	if f.stage == stageServing {
+		f.send(&zab.Requests{Requests: ev.Requests})
+		return
+	}
+	list := make([]zab.Refusal, len(ev.Requests))
+	for i := range ev.Requests {
+		r := &ev.Requests[i]
+		list[i] = zab.Refusal{Session: r.Session, Cxid: r.Cxid, Conn: r.Conn, Code: txn.RefusedNotLeader}
+	}
+	f.fx.Add(zab.Refuse{Refusals: list})
+}
+
+func (f *Follower) onSyncAsked(ev zab.SyncAsked) {
+	if f.stage != stageServing {
+		f.fx.Add(zab.SyncAnswer{Synced: zab.Synced{ID: ev.ID}})
+		return
+	}
+	f.send(&zab.Sync{ID: ev.ID})
+}
+
+func (f *Follower) onRevalidateAsked(ev zab.RevalidateAsked) {
+	if f.stage != stageServing {
+		f.fx.Add(zab.RevalidateAnswer{Revalidated: zab.Revalidated{ID: ev.Revalidate.ID}})
+		return
+	}
+	r := ev.Revalidate
+	f.send(&r)
+}
+
+func (f *Follower) onAnswer(a answer) {
+	if f.stage != stageServing {
+		f.protocol("an answer to a question that was not asked")
+		return
+	}
+	f.answers = append(f.answers, a)
+}
+
+// answer gives the own edge what it may have.
+func (f *Follower) answer() {
+	keep := f.answers[:0]
+	for _, a := range f.answers {
+		switch {
+		case a.zxid() > f.local.Hist.Applied:
+			keep = append(keep, a)
+		case a.synced != nil:
+			f.fx.Add(zab.SyncAnswer{Synced: *a.synced})
+		default:
+			f.fx.Add(zab.RevalidateAnswer{Revalidated: *a.revalidated})
+		}
+	}
+	f.answers = keep
+}

@@ -1,0 +1,128 @@
+package leader
+
+import (
+	"github.com/zkd-project/zkd/proto"
+	"github.com/zkd-project/zkd/txn"
+	"github.com/zkd-project/zkd/zab"
+)
+
+// onRequests takes forwarded writes. Everybody forwards for its own clients only.
+func (l *Leader) onRequests(x *learner, p *zab.Requests) {
+	for i := range p.Requests {
+		if p.Requests[i].Origin != x.id {
+			l.drop(x, zab.ByeProtocol, "a request for somebody else's client")
+			return
+		}
+	}
+	l.admit(x, p.Requests)
+}
+
+// admit lets requests in as far as the bounds reach. What does not get in is refused with a definite code before it has a zxid, so it is
+// certainly not in the history (§17). x is nil for this server's own clients.
+func (l *Leader) admit(x *learner, reqs []txn.Request) {
+	if len(reqs) == 0 {
+		return
+	}
+	why := l.closed()
+	n := 0
+	if why == txn.NotRefused {
+		n = l.room(reqs)
+		why = txn.RefusedPendingFull
+	}
+	if n > 0 {
+		l.prepare(reqs[:n:n])
+	}
+	if n < len(reqs) {
+		l.refuseAll(x, reqs[n:], why)
+	}
+}
+
+// closed tells why no request at all is taken now.
+func (l *Leader) closed() txn.Refusal {
+	switch {
+	case l.phase != zab.Broadcast:
+		return txn.RefusedNotLeader
+	case l.drain != nil || l.counterLeft() == 0:
+		return txn.RefusedTransferring
+	case l.local.DiskFull:
+		return txn.RefusedDiskFull
+	}
+	return txn.NotRefused
+}
+
+// room is how many of the requests fit under the bounds.
+func (l *Leader) room(reqs []txn.Request) int {
+	count := l.cfg.MaxPending - l.pending() - l.preparing
+	count = min(count, l.counterLeft())
+	bytes := l.cfg.MaxPendingBytes - l.batchBytes - l.preparingBytes
+	n := 0
+	for n < len(reqs) && n < count && bytes > 0 {
+		bytes -= reqs[n].Size()
+		n++
+	}
+	return n
+}
+
+// counterLeft is how many zxids this epoch can still give out. checkLimits ends the epoch when none is left.
+func (l *Leader) counterLeft() int {
+	used := uint32(0)
+	if end := l.local.Hist.End.Zxid; end.Epoch() == l.epoch {
+		used = end.Counter()
+	}
+	if used >= l.cfg.CounterHard {
+		return 0
+	}
+	return max(0, int(l.cfg.CounterHard-used)-l.preparing)
+}
+
+func (l *Leader) prepare(reqs []txn.Request) {
+	l.preparing += len(reqs)
+	for i := range reqs {
+		l.preparingBytes += reqs[i].Size()
+	}
+	l.fx.Add(zab.Prepare{Requests: reqs})
+}
+
+func refusal(r *txn.Request, why txn.Refusal) zab.Refusal {
+	return zab.Refusal{Session: r.Session, Cxid: r.Cxid, Conn: r.Conn, Code: why}
+}
+
+// refuse answers one request at its origin; if that is not connected any more, its clients are not either.
+func (l *Leader) refuse(r *txn.Request, why txn.Refusal) {
+	if r.Conn == 0 {
+		return // made by this leader; nobody waits
+	}
+	list := []zab.Refusal{refusal(r, why)}
+	if r.Origin == l.self {
+		l.fx.Add(zab.Refuse{Refusals: list})
+	} else if x := l.byID[r.Origin]; x != nil {
+		l.send(x, &zab.Refused{Refusals: list})
+	}
+}
+
+func (l *Leader) refuseAll(x *learner, reqs []txn.Request, why txn.Refusal) {
+	list := make([]zab.Refusal, len(reqs))
+	for i := range reqs {
+		list[i] = refusal(&reqs[i], why)
+	}
+	if x == nil {
+		l.fx.Add(zab.Refuse{Refusals: list})
+	} else {
+		l.send(x, &zab.Refused{Refusals: list})
+	}
+}
+
+// onExpired proposes the end of sessions whose time is up, only while a quorum was in contact a moment ago: a deposed leader must not
+// revoke anything. What does not fit now comes again, for the tracker goes on naming it.
+func (l *Leader) onExpired(ev zab.Expired) {
+	if l.closed() != txn.NotRefused || l.pulse.suspect || l.now.Sub(l.contact()) >= l.cfg.Silence() {
+		return
+	}
+	reqs := make([]txn.Request, len(ev.Sessions))
+	for i, id := range ev.Sessions {
+		reqs[i] = txn.Request{Session: id, Op: proto.OpCloseSession, Origin: l.self}
+	}
+	if n := l.room(reqs); n > 0 {
+		l.prepare(reqs[:n:n])
+	}
+}

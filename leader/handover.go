@@ -1,0 +1,105 @@
+package leader
+
+import (
+	"fmt"
+
+	"github.com/zkd-project/zkd/zab"
+)
+
+// drain is a handover under way. It belongs to this leadership and dies with it.
+type drain struct {
+	target zab.ServerID // 0: nobody else can lead, the own history is brought to an end as far as possible
+	stop   bool         // a graceful stop: this server leaves, whatever becomes of it
+	until  zab.Instant
+}
+
+// beginDrain stops taking writes and looks for a successor: want, or the best that is in step (§16.1). A stop goes on without one.
+func (l *Leader) beginDrain(want zab.ServerID, stop bool) {
+	if l.drain != nil {
+		l.drain.stop = l.drain.stop || stop
+		return
+	}
+	if l.phase != zab.Broadcast {
+		if stop {
+			l.quit(zab.ByeRole, zab.Leave{Reason: "stopping", Stopped: true})
+		}
+		return
+	}
+	target := l.successor(want)
+	if target == 0 && !stop && (l.counterLeft() > 0 && !l.soft()) {
+		l.note(zab.Note{Level: zab.Warn, Message: zab.NoteHandover, Peer: want, Reason: "nobody can take over"})
+		return
+	}
+	l.drain = &drain{target: target, stop: stop, until: l.now.Add(l.cfg.HandoverLimit)}
+	l.note(zab.Note{Message: zab.NoteHandover, Peer: target, Zxid: l.local.Hist.End.Zxid})
+}
+
+// successor is want if it may lead now, otherwise the voter with the most of the history; a voter short of disk only if there is no
+// other. A server that does not count is never one.
+func (l *Leader) successor(want zab.ServerID) zab.ServerID {
+	var best *learner
+	for _, x := range l.learners {
+		if x.gone || !x.upToDate || !x.counts() || want != 0 && x.id != want || l.lag(x) > int64(l.cfg.LagForHandover) {
+			continue
+		}
+		if best == nil || best.diskLow && !x.diskLow || best.diskLow == x.diskLow && x.match >= best.match {
+			best = x
+		}
+	}
+	if best == nil {
+		return 0
+	}
+	return best.id
+}
+
+// drainOn finishes a handover when everything outstanding is committed and the successor has it all, or gives it up.
+func (l *Leader) drainOn() {
+	d := l.drain
+	if d == nil {
+		return
+	}
+	h := l.local.Hist
+	quiet := l.preparing == 0 && h.Commit == h.End.Zxid && h.Applied == h.Commit
+	ready := d.target == 0
+	if x := l.byID[d.target]; x != nil {
+		ready = x.counts() && x.match == h.End.Zxid
+	}
+	switch {
+	case quiet && ready:
+		l.handOver(d)
+	case l.now < d.until:
+	case d.stop:
+		l.quit(zab.ByeDrain, zab.Leave{Reason: "stopping, with work unfinished", Stopped: true})
+	default:
+		l.drain = nil
+		l.note(zab.Note{Level: zab.Warn, Message: zab.NoteHandover, Peer: d.target, Reason: fmt.Sprintf("given up after %v", l.cfg.HandoverLimit)})
+	}
+}
+
+// handOver names the successor to everybody and leaves. Without one and not stopping, this server designates itself: that is a new
+// epoch, which is what a used-up counter needs.
+func (l *Leader) handOver(d *drain) {
+	target := d.target
+	if target == 0 && !d.stop {
+		target = l.self
+	}
+	if target != 0 {
+		for _, x := range l.learners {
+			if !x.gone && x.upToDate {
+				l.send(x, &zab.Handover{Target: target, Epoch: l.epoch, Last: l.local.Hist.End.Zxid})
+			}
+		}
+	}
+	l.quit(zab.ByeDrain, zab.Leave{Reason: "handed over", Designated: target, Stopped: d.stop})
+}
+
+// onDisk: a leader short of space lets somebody else lead, if there is one that is not (§18.6).
+func (l *Leader) onDisk(ev zab.Disk) {
+	l.local.DiskLow, l.local.DiskFull = ev.Low, ev.Full
+	if !(ev.Low || ev.Full) || l.phase != zab.Broadcast || l.drain != nil {
+		return
+	}
+	if x := l.byID[l.successor(0)]; x != nil && !x.diskLow {
+		l.beginDrain(x.id, false)
+	}
+}

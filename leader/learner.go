@@ -1,0 +1,343 @@
+package leader
+
+import (
+	"fmt"
+	"sort"
+
+	"github.com/zkd-project/zkd/txn"
+	"github.com/zkd-project/zkd/zab"
+)
+
+// cursorState is where a learner's cursor stands (replication §17).
+type cursorState uint8
+
+const (
+	cursorCompare cursorState = iota // no plan yet
+	cursorFork                       // told that the histories differ; nothing follows
+	cursorSnap                       // a snapshot is on its way; records follow behind it
+	cursorCatchup                    // waiting for records from disk
+	cursorStream                     // fed from the memory tail
+	cursorPaused                     // window full
+)
+
+var cursorNames = [...]string{"compare", "fork", "snap", "catchup", "stream", "paused"}
+
+func (c cursorState) String() string { return cursorNames[c] }
+
+// learner is one connection of one server, from Accepted until it is gone. match <= sent; what it acked in this epoch over
+// an earlier connection is not match.
+type learner struct {
+	id    zab.ServerID
+	conn  zab.ConnID
+	gone  bool
+	epoch txn.Epoch // in the headers of its frames: 0 before LEADERINFO
+	voter bool      // by our configuration and its own word
+	info  *zab.FollowerInfo
+	ack   *zab.AckEpoch
+	ahead bool
+	heard zab.Instant
+
+	cursor    cursorState
+	mode      string
+	sent      txn.Zxid     // last record handed to the connection
+	end       zab.Position // of the initial history: NEWLEADER's
+	newLeader bool         // NEWLEADER was sent
+	synced    bool         // and acked
+	upToDate  bool         // UPTODATE was sent
+	votable   bool         // as of its last ack
+	readmit   bool         // a readmit record was asked for
+	match     txn.Zxid
+	rejected  bool // it refused to cut or to go on; a snapshot was next
+
+	window      []sentBatch // sent and not acked
+	windowBytes int
+	windowCount int
+
+	commitTold txn.Zxid // largest commit that a frame carried
+	nonce      uint64   // largest that it answered
+	diskLow    bool
+}
+
+type sentBatch struct {
+	last         txn.Zxid
+	bytes, count int
+	at           zab.Instant
+}
+
+func (x *learner) String() string {
+	return fmt.Sprintf("learner %d conn %d %v sent %v match %v end %v synced %v votable %v window %d", x.id, x.conn, x.cursor, x.sent, x.match,
+		x.end.Zxid, x.synced, x.votable, x.windowBytes)
+}
+
+// trusted: a voter whose memory of its promises is intact; its word counts for liveness and discovery.
+func (x *learner) trusted() bool {
+	if x.info == nil || !x.voter {
+		return false
+	}
+	if x.synced {
+		return x.votable
+	}
+	return x.info.Votable
+}
+
+// promised: its ACKEPOCH counts.
+func (x *learner) promised() bool { return x.trusted() && x.ack != nil && x.ack.Vote && !x.ahead }
+
+// counts: it has Ec = e on disk, said so on this connection, and may be counted for commits and rounds.
+func (x *learner) counts() bool { return x.voter && x.synced && x.votable }
+
+// plan brings a learner into line, from the moment when the epoch is agreed. An observer waits for establishment: before it, the
+// commit here may be behind its own (§14).
+func (l *Leader) plan(x *learner) {
+	if x.cursor != cursorCompare || !x.voter && l.phase < zab.Broadcast {
+		return
+	}
+	p := MakePlan(l.planInput(x))
+	if p.Mode == ModeSnap && l.snapsRunning() >= l.cfg.MaxSnapSends && !(x.voter && l.phase < zab.Broadcast) {
+		return // its turn comes when another one ends; voters that a quorum may need do not wait
+	}
+	x.mode = p.Mode.String()
+	switch p.Mode {
+	case ModeSnap:
+		l.stats.snap++
+		x.cursor = cursorSnap
+		l.fx.Add(zab.SendSnapshot{Conn: x.conn, Epoch: x.epoch, Common: p.Common.Zxid, CommonKnown: p.Known})
+	case ModeDiff:
+		l.stats.diff++
+		l.send(x, &zab.Diff{From: p.Common})
+		l.startStream(x, p.Common.Zxid)
+	case ModeTrunc:
+		l.stats.trunc++
+		l.send(x, &zab.Trunc{To: p.Common})
+		l.startStream(x, p.Common.Zxid)
+	case ModeFork:
+		// The header carries the chain of this side, so the learner sees for itself and stops with its files untouched.
+		l.note(zab.Note{Level: zab.Alarm, Message: zab.NoteRefused, Peer: x.id, Zxid: p.Common.Zxid, Reason: "its history differs from this one"})
+		l.send(x, &zab.Diff{From: p.Common})
+		x.cursor = cursorFork
+		return
+	case ModeStuck:
+		l.note(zab.Note{Level: zab.Alarm, Message: zab.NoteRefused, Peer: x.id, Zxid: x.ack.Last.Zxid, Reason: "nothing here reaches its history"})
+		l.drop(x, zab.ByeSyncGap, "no snapshot and no log reach your history")
+		return
+	}
+	size := l.local.Hist.SnapSize
+	if p.Mode != ModeSnap {
+		size = l.bytesBehind(p.Common.Zxid)
+	}
+	l.note(zab.Note{Message: zab.NoteSyncStart, Peer: x.id, Zxid: p.Common.Zxid, Mode: x.mode, Bytes: size,
+		Records: records(&l.local.Hist.Table, p.Common.Zxid, l.local.Hist.End.Zxid)})
+}
+
+func (l *Leader) planInput(x *learner) *PlanInput {
+	h := l.local.Hist
+	in := &PlanInput{MustSnap: x.rejected || l.mustSnap[x.id], DiffMinBytes: l.cfg.DiffMinBytes, DiffMaxRatio: l.cfg.DiffMaxRatio}
+	in.Leader.Table, in.Leader.Base, in.Leader.End = h.Table, h.Base.Zxid, h.End.Zxid
+	in.Leader.TailStart, in.Leader.Snapshot, in.Leader.SnapSize = h.TailStart().Zxid, h.Snapshot.Zxid, h.SnapSize
+	in.Leader.ChainAt, in.Leader.Bytes = h.ChainAt, l.bytesBehind
+	in.Learner.Table, in.Learner.Last, in.Learner.MinRestorable = x.ack.Table, x.ack.Last.Zxid, x.ack.MinRestorable
+	return in
+}
+
+// startStream puts the cursor behind z and fixes where the initial history ends, in one step with everything else.
+func (l *Leader) startStream(x *learner, z txn.Zxid) {
+	x.cursor, x.sent = cursorStream, z
+	x.end = l.local.Hist.End
+	if limit := l.limit(x); limit != x.end.Zxid {
+		chain, ok := l.local.Hist.ChainAt(limit)
+		if !ok {
+			l.broken("no chain at the commit %v", limit)
+			return
+		}
+		x.end = zab.Position{Zxid: limit, Chain: chain}
+	}
+	if x.sent > x.end.Zxid {
+		l.drop(x, zab.ByeProtocol, "ahead of what is committed")
+	}
+}
+
+// limit is how far a cursor may go: an observer gets committed records only (§14).
+func (l *Leader) limit(x *learner) txn.Zxid {
+	if x.voter {
+		return l.local.Hist.End.Zxid
+	}
+	return l.local.Hist.Commit
+}
+
+func (l *Leader) streamAll() {
+	for _, x := range l.learners {
+		if !x.gone && x.ack != nil && x.cursor == cursorCompare && l.phase >= zab.Synchronization {
+			l.plan(x)
+		}
+		l.stream(x)
+		l.tellCommit(x)
+		if l.leave != nil {
+			return
+		}
+	}
+}
+
+// stream moves one cursor as far as window and memory go, and puts NEWLEADER where the initial history ends.
+func (l *Leader) stream(x *learner) {
+	for !x.gone && (x.cursor == cursorStream || x.cursor == cursorPaused) {
+		limit := l.limit(x)
+		if !x.newLeader {
+			limit = x.end.Zxid
+		}
+		if x.sent == limit {
+			if x.newLeader || !l.claimed() {
+				return
+			}
+			x.newLeader = true
+			l.send(x, &zab.NewLeader{Epoch: l.epoch, End: x.end})
+			continue
+		}
+		bytes, count := l.cfg.InflightBytes-x.windowBytes, l.cfg.InflightCount-x.windowCount
+		if bytes <= 0 || count <= 0 {
+			x.cursor = cursorPaused
+			return
+		}
+		x.cursor = cursorStream
+		bytes, count = min(bytes, l.cfg.BatchBytes), min(count, l.cfg.BatchCount)
+		recs, inTail := l.local.Hist.After(x.sent, bytes, count)
+		if !inTail {
+			x.cursor = cursorCatchup
+			l.fx.Add(zab.ReadLog{Conn: x.conn, After: x.sent, MaxBytes: bytes})
+			return
+		}
+		l.propose(x, recs, limit)
+	}
+}
+
+// propose sends records up to limit.
+func (l *Leader) propose(x *learner, recs []txn.Record, limit txn.Zxid) {
+	n := sort.Search(len(recs), func(i int) bool { return recs[i].Zxid > limit })
+	recs = recs[:n:n]
+	if n == 0 || recs[0].Prev != x.sent {
+		l.broken("the records behind %v for learner %d are not the next ones", x.sent, x.id)
+		return
+	}
+	b := sentBatch{last: recs[n-1].Zxid, count: n, at: l.now}
+	for i := range recs {
+		b.bytes += len(recs[i].Bytes)
+	}
+	x.window = append(x.window, b)
+	x.windowBytes += b.bytes
+	x.windowCount += b.count
+	x.sent = b.last
+	x.commitTold = l.local.Hist.Commit
+	if x.voter {
+		l.send(x, &zab.Propose{Commit: x.commitTold, Records: recs})
+	} else {
+		l.send(x, &zab.Inform{Commit: x.commitTold, Records: recs})
+	}
+}
+
+// release takes what is on the learner's disk out of the window.
+func (x *learner) release(durable txn.Zxid) {
+	n := 0
+	for n < len(x.window) && x.window[n].last <= durable {
+		x.windowBytes -= x.window[n].bytes
+		x.windowCount -= x.window[n].count
+		n++
+	}
+	x.window = append(x.window[:0], x.window[n:]...)
+}
+
+// onLogRead continues a cursor that had fallen out of memory. A log that does not continue where the cursor stands has a hole (S16).
+func (l *Leader) onLogRead(ev zab.LogRead) {
+	x := l.byConn[ev.Conn]
+	if x == nil || x.cursor != cursorCatchup || ev.After != x.sent {
+		return
+	}
+	if ev.Gone || len(ev.Records) == 0 || ev.Records[0].Prev != x.sent {
+		l.note(zab.Note{Level: zab.Alarm, Message: zab.NoteLearnerGone, Peer: x.id, Zxid: x.sent, Reason: "the log cannot be read there"})
+		l.mustSnap[x.id] = true
+		l.drop(x, zab.ByeSyncGap, "the log behind your position is gone")
+		return
+	}
+	l.waitFrom = l.now
+	x.cursor = cursorStream
+	limit := l.limit(x)
+	if !x.newLeader {
+		limit = x.end.Zxid
+	}
+	l.propose(x, ev.Records, limit)
+}
+
+// onSnapshotSent: records behind the snapshot follow. The snapshot may be newer than the one that the plan saw, so the end of the
+// initial history is fixed now.
+func (l *Leader) onSnapshotSent(ev zab.SnapshotSent) {
+	x := l.byConn[ev.Conn]
+	if x == nil || x.cursor != cursorSnap {
+		return
+	}
+	l.waitFrom = l.now
+	delete(l.mustSnap, x.id)
+	l.startStream(x, ev.At.Zxid)
+}
+
+// onSyncReject: the learner cannot do that, so a snapshot is tried. Who refuses that one has to come again; the snapshot may be
+// newer by then.
+func (l *Leader) onSyncReject(x *learner, r *zab.SyncReject) {
+	if x.ack == nil || x.newLeader && x.synced {
+		l.drop(x, zab.ByeProtocol, "SYNCREJECT out of place")
+		return
+	}
+	l.note(zab.Note{Level: zab.Warn, Message: zab.NoteRefused, Peer: x.id, Zxid: r.Last.Zxid, Mode: x.mode, Reason: r.Reason})
+	if x.mode == ModeSnap.String() {
+		if l.rejects[x.id]++; l.rejects[x.id] > 1 {
+			l.note(zab.Note{Level: zab.Alarm, Message: zab.NoteLearnerGone, Peer: x.id, Reason: "it refuses every snapshot"})
+		}
+		l.drop(x, zab.ByeSyncGap, "snapshot refused")
+		return
+	}
+	x.rejected = true
+	x.cursor, x.sent, x.end, x.newLeader = cursorCompare, 0, zab.Position{}, false
+	x.window, x.windowBytes, x.windowCount = nil, 0, 0
+	x.ack.Last, x.ack.MinRestorable = r.Last, r.MinRestorable
+	l.plan(x)
+}
+
+func (l *Leader) snapsRunning() (n int) {
+	for _, x := range l.learners {
+		if !x.gone && x.cursor == cursorSnap {
+			n++
+		}
+	}
+	return n
+}
+
+// bytesBehind estimates what lies behind z. Below the memory tail only the number of records is known, and what one of them weighs in
+// the tail.
+func (l *Leader) bytesBehind(z txn.Zxid) int64 {
+	h := l.local.Hist
+	if n, ok := h.BytesAfter(z); ok {
+		return n
+	}
+	const guess = 256 // bytes, when the tail is empty
+	weight := int64(guess)
+	if n := records(&h.Table, h.TailStart().Zxid, h.End.Zxid); n > 0 {
+		weight = max(1, int64(h.TailBytes())/n)
+	}
+	return records(&h.Table, z, h.End.Zxid) * weight
+}
+
+// records counts the records in (from, to] by the epoch table.
+func records(t *zab.EpochTable, from, to txn.Zxid) (n int64) {
+	for _, e := range t.Ends {
+		first := max(from, txn.MakeZxid(e.Epoch, 0))
+		if last := min(to, e.Last); last > first {
+			n += int64(last - first)
+		}
+	}
+	return n
+}
+
+// lag is how much a learner lacks, in bytes.
+func (l *Leader) lag(x *learner) int64 {
+	if x.ack == nil {
+		return 0
+	}
+	return l.bytesBehind(max(x.match, x.sent)) + int64(x.windowBytes)
+}
