@@ -9,10 +9,10 @@
 //	│ header │ batch    │ batch    │         │ seal     │ zeros           │   every batch starts on a sector boundary (4096)
 //	└────────┴──────────┴──────────┴─── … ───┴──────────┴─────────────────┘   and is filled up to the next with zeros
 //
-// Segment header, 72 bytes, big-endian like everything here:
+// Segment header, 84 bytes, big-endian like everything here:
 //
 //	magic "zkdlog01" 8 | version u32 | clusterId u64 | generation u64 | life u64 | first zxid u64 | prev zxid u64 |
-//	chain u64 at prev | firstSeq u64 | crc32c u32 of all before
+//	chain u64 at prev | firstSeq u64 | first zxid of the segment before u64 (0: none) | crc of its seal u32 | crc32c u32 of all before
 //
 // Batch, 88 bytes of header, then the body, then 4 bytes of trailer:
 //

@@ -16,7 +16,7 @@ const (
 	formatVersion      = 1
 	segmentMagic       = "zkdlog01"
 	batchMagic         = "zkdB"
-	segmentHeaderBytes = 72
+	segmentHeaderBytes = 84
 	batchHeaderBytes   = 88
 	trailerBytes       = 4
 	tmpSuffix          = ".tmp"
@@ -55,6 +55,8 @@ type SegmentHeader struct {
 	Prev       txn.Zxid // the position before its first record
 	Chain      uint64   // at Prev
 	FirstSeq   uint64   // of its first batch
+	Before     txn.Zxid // First of the segment before it, purged or not; 0: it starts the log
+	PrevCRC    uint32   // of the batch before its first one: the seal of the segment before it
 }
 
 // BatchHeader is what a batch says about itself.
@@ -89,9 +91,10 @@ func (h *SegmentHeader) appendTo(dst []byte) []byte {
 	start := len(dst)
 	dst = append(dst, segmentMagic...)
 	dst = binary.BigEndian.AppendUint32(dst, formatVersion)
-	for _, v := range [...]uint64{h.ClusterID, h.Generation, h.Life, uint64(h.First), uint64(h.Prev), h.Chain, h.FirstSeq} {
+	for _, v := range [...]uint64{h.ClusterID, h.Generation, h.Life, uint64(h.First), uint64(h.Prev), h.Chain, h.FirstSeq, uint64(h.Before)} {
 		dst = binary.BigEndian.AppendUint64(dst, v)
 	}
+	dst = binary.BigEndian.AppendUint32(dst, h.PrevCRC)
 	dst = binary.BigEndian.AppendUint32(dst, crc32.Checksum(dst[start:], castagnoli))
 	return append(dst, make([]byte, sectorBytes-segmentHeaderBytes)...)
 }
@@ -108,7 +111,8 @@ func parseSegmentHeader(b []byte) (SegmentHeader, error) {
 	}
 	u := func(i int) uint64 { return binary.BigEndian.Uint64(b[12+8*i:]) }
 	return SegmentHeader{
-		ClusterID: u(0), Generation: u(1), Life: u(2), First: txn.Zxid(u(3)), Prev: txn.Zxid(u(4)), Chain: u(5), FirstSeq: u(6),
+		ClusterID: u(0), Generation: u(1), Life: u(2), First: txn.Zxid(u(3)), Prev: txn.Zxid(u(4)), Chain: u(5), FirstSeq: u(6), Before: txn.Zxid(u(7)),
+		PrevCRC: binary.BigEndian.Uint32(b[76:]),
 	}, nil
 }
 

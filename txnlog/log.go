@@ -228,12 +228,13 @@ func (l *Log) makeRoom(h *BatchHeader, need, full int64) error {
 // roll makes a new segment durable, then seals the old one, then goes over.
 func (l *Log) roll(first txn.Zxid, need int64) error {
 	old := l.active().head
+	seal := BatchHeader{Kind: KindSeal, First: first, Last: l.end, Chain: l.chain, Commit: l.hint}
+	sealCRC := l.encode(&seal, nil)
 	seg, f, err := l.create(SegmentHeader{ClusterID: l.clusterID, Generation: old.Generation, Life: old.Life, First: first,
-		Prev: l.end, Chain: l.chain, FirstSeq: l.seq + 2}, need)
+		Prev: l.end, Chain: l.chain, FirstSeq: l.seq + 2, Before: old.First, PrevCRC: sealCRC}, need)
 	if err != nil {
 		return err
 	}
-	seal := BatchHeader{Kind: KindSeal, First: first, Last: l.end, Chain: l.chain, Commit: l.hint}
 	if err := l.write(&seal, nil); err != nil {
 		f.Close()
 		return err
@@ -241,13 +242,19 @@ func (l *Log) roll(first txn.Zxid, need int64) error {
 	return l.adopt(append(l.segs[:len(l.segs):len(l.segs)], seg), f, l.end, l.chain, l.seq, l.crc)
 }
 
-// write completes the header, writes the batch and syncs it. There is room for it.
-func (l *Log) write(h *BatchHeader, recs []txn.Record) error {
+// encode completes the header and puts the batch into l.buf. It returns the crc of the batch.
+func (l *Log) encode(h *BatchHeader, recs []txn.Record) (crc uint32) {
 	seg := l.active()
 	h.Generation, h.Seq, h.Offset, h.Prev, h.PrevCRC = seg.head.Generation, l.seq+1, seg.end, l.end, l.crc
-	buf, crc := encodeBatch(l.buf, h, recs)
-	l.buf = buf
-	if _, err := l.f.WriteAt(buf, h.Offset); err != nil {
+	l.buf, crc = encodeBatch(l.buf, h, recs)
+	return crc
+}
+
+// write writes the batch and syncs it. There is room for it.
+func (l *Log) write(h *BatchHeader, recs []txn.Record) error {
+	seg := l.active()
+	crc := l.encode(h, recs)
+	if _, err := l.f.WriteAt(l.buf, h.Offset); err != nil {
 		return err
 	}
 	if err := l.f.Sync(); err != nil {

@@ -135,28 +135,40 @@ func (r *recovery) judge() error {
 }
 
 func (r *recovery) judgeHeaders() error {
+	if n := len(r.segs); n > 0 && r.segs[n-1].headErr != nil {
+		newest := r.segs[n-1]
+		t, err := r.tailOf(newest, 0)
+		if err != nil {
+			return err
+		}
+		if t.maxSeq > 0 {
+			return r.corrupt(newest, 0, newest.headErr)
+		}
+		r.segs = r.segs[:n-1]
+		r.leftovers = append(r.leftovers, newest.path)
+	}
+	start := 0
 	for i, c := range r.segs {
-		newest := i == len(r.segs)-1
-		switch {
-		case c.headErr != nil && !newest:
+		if c.headErr != nil {
 			return r.corrupt(c, 0, c.headErr)
-		case c.headErr != nil:
-			t, err := r.tailOf(c, 0)
-			if err != nil {
-				return err
-			}
-			if t.maxSeq > 0 {
-				return r.corrupt(c, 0, c.headErr)
-			}
-			r.segs = r.segs[:i]
-			r.leftovers = append(r.leftovers, c.path)
-		case i > 0:
-			before := r.segs[i-1].head
-			if before.Prev > c.head.Prev || before.FirstSeq >= c.head.FirstSeq {
-				return r.corrupt(c, 0, errSegment)
-			}
+		}
+		if i == 0 {
+			continue
+		}
+		before := r.segs[i-1].head
+		switch {
+		case before.First != c.head.Before && c.head.Prev <= r.start.Base:
+			// What stood between was purged, and then the power brought back an older name, whose removal was never durable.
+			// That is no harm as long as the snapshot covers the hole.
+			start = i
+		case before.First != c.head.Before || before.Prev > c.head.Prev || before.FirstSeq >= c.head.FirstSeq:
+			return r.corrupt(c, 0, errSegment)
 		}
 	}
+	for i := start; i > 0; i-- {
+		r.superseded = append([]string{r.segs[i-1].path}, r.superseded...)
+	}
+	r.segs = r.segs[start:]
 	return nil
 }
 
@@ -176,10 +188,11 @@ func (r *recovery) judgeBatches() error {
 	var unsealed cursor   // in front of it
 	for i := r.from; i < len(r.segs); i++ {
 		c := r.segs[i]
-		if before != nil && (c.head.Prev != before.end || c.head.Chain != before.chain || c.head.FirstSeq != before.seq+1 || c.head.First != seal.First) {
+		if before != nil && (c.head.Prev != before.end || c.head.Chain != before.chain || c.head.FirstSeq != before.seq+1 || c.head.First != seal.First ||
+			c.head.PrevCRC != before.crc) {
 			return r.corrupt(c, 0, errSegment)
 		}
-		cur, front, sealed, err := r.readBatches(i, before)
+		cur, front, sealed, err := r.readBatches(i)
 		if err != nil {
 			return err
 		}
@@ -208,7 +221,7 @@ func (r *recovery) stepBack(i int, unsealed *cursor) {
 }
 
 // readBatches reads segment i up to its seal or its end. front is the cursor as it was before the seal.
-func (r *recovery) readBatches(i int, before *cursor) (cur *cursor, front cursor, seal *BatchHeader, err error) {
+func (r *recovery) readBatches(i int) (cur *cursor, front cursor, seal *BatchHeader, err error) {
 	c := r.segs[i]
 	f, err := r.disk.Open(c.path)
 	if err != nil {
@@ -216,9 +229,6 @@ func (r *recovery) readBatches(i int, before *cursor) (cur *cursor, front cursor
 	}
 	defer f.Close()
 	cur = startCursor(newWindow(f, c.size), &c.head)
-	if before != nil {
-		cur.crc, cur.crcKnown = before.crc, true
-	}
 	if err := r.checkBase(c, cur.end, cur.chain, cur.off); err != nil {
 		return nil, front, nil, err
 	}

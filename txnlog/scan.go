@@ -58,13 +58,14 @@ type cursor struct {
 	end        txn.Zxid
 	chain      uint64
 	crc        uint32 // of the last batch
-	crcKnown   bool   // false behind a segment that was not read
+	crcKnown   bool   // false behind a batch that was stepped over
 	recs       []txn.Record
 }
 
 // startCursor stands behind the header of a segment.
 func startCursor(w *window, h *SegmentHeader) *cursor {
-	return &cursor{w: w, generation: h.Generation, off: sectorBytes, seq: h.FirstSeq - 1, end: h.Prev, chain: h.Chain}
+	return &cursor{w: w, generation: h.Generation, off: sectorBytes, seq: h.FirstSeq - 1, end: h.Prev, chain: h.Chain,
+		crc: h.PrevCRC, crcKnown: true}
 }
 
 // next returns the next batch and its records, whose Bytes alias the cursor's buffer until the next call. errTorn says that

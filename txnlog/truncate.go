@@ -54,7 +54,8 @@ type cutPlan struct {
 // planCut finds out how seg is to be cut behind to. It changes nothing.
 func (l *Log) planCut(seg *segment, to txn.Zxid) (cutPlan, error) {
 	if seg.head.Prev == to {
-		return cutPlan{to: to, chain: seg.head.Chain, off: sectorBytes, seq: seg.head.FirstSeq - 1}, nil
+		return cutPlan{to: to, chain: seg.head.Chain, off: sectorBytes, seq: seg.head.FirstSeq - 1,
+			crc: seg.head.PrevCRC}, nil
 	}
 	f, err := l.disk.Open(seg.path)
 	if err != nil {
