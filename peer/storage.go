@@ -103,10 +103,9 @@ type Storage struct {
 	initialized uint64 // cluster id in the file; 0: not written yet
 	failed      error
 
-	mu      sync.Mutex // guards what follows; never held across I/O
-	newest  SnapshotHead
-	size    int64 // of newest, bytes; 0: there is none
-	sending map[*Sending]struct{}
+	mu     sync.Mutex // guards what follows; never held across I/O
+	newest SnapshotHead
+	size   int64 // of newest, bytes; 0: there is none
 }
 
 // fatal remembers the first failure.

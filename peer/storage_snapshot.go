@@ -142,7 +142,8 @@ func (s *Storage) FinishSnapshot(w *SnapshotWriter) (zab.SnapshotTaken, error) {
 	return zab.SnapshotTaken{At: at, Size: w.Size(), LogBase: s.oldest()}, err
 }
 
-// purge writes the manifest that names the snapshots of m that stay, removes the others, then log that no snapshot needs.
+// purge writes the manifest that names the snapshots of m that stay, removes the others, then log that no snapshot needs. A snapshot that is
+// being sent stays, so the log behind it does too.
 func (s *Storage) purge(m manifest) error {
 	keep := max(s.cfg.RetainSnaps, 1)
 	_, drop, err := s.snaps.Retain(keep)
@@ -169,18 +170,8 @@ func (s *Storage) purge(m manifest) error {
 	if len(stay) < keep {
 		return nil // the log is the second leg until there are enough snapshots
 	}
-	_, err = s.log.Purge(s.pinned(stay[len(stay)-1]), s.cfg.RetainLogBytes)
+	_, err = s.log.Purge(stay[len(stay)-1], s.cfg.RetainLogBytes)
 	return err
-}
-
-// pinned is the smaller of upTo and what a transfer still needs.
-func (s *Storage) pinned(upTo txn.Zxid) txn.Zxid {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for x := range s.sending {
-		upTo = min(upTo, x.Head.At.Zxid)
-	}
-	return upTo
 }
 
 func (s *Storage) setNewest(h SnapshotHead, size int64) {
@@ -220,42 +211,23 @@ func (s *Storage) findNewest() error {
 	return nil
 }
 
-// Sending is a snapshot file on its way to a learner. Until Close the file and the log behind it stay.
+// Sending is a snapshot file on its way to a learner. Until Close the file stays, and with it the log behind it.
 type Sending struct {
 	*snapshot.Raw
-	Head  SnapshotHead
-	store *Storage
+	Head SnapshotHead
 }
 
 // SendSnapshot opens the newest snapshot file for sending; ErrNoSnapshot if there is none. Any goroutine.
 func (s *Storage) SendSnapshot() (*Sending, error) {
-	s.mu.Lock()
-	if s.size == 0 {
-		s.mu.Unlock()
+	h, _, ok := s.Newest()
+	if !ok {
 		return nil, ErrNoSnapshot
 	}
-	x := &Sending{Head: s.newest, store: s}
-	s.sending[x] = struct{}{} // before the file is opened, so that a purge in between leaves the log
-	s.mu.Unlock()
-	raw, err := s.snaps.OpenRaw(x.Head.At.Zxid)
+	raw, err := s.snaps.OpenRaw(h.At.Zxid)
 	if err != nil {
-		x.forget()
 		return nil, err
 	}
-	x.Raw = raw
-	return x, nil
-}
-
-func (x *Sending) forget() {
-	x.store.mu.Lock()
-	defer x.store.mu.Unlock()
-	delete(x.store.sending, x)
-}
-
-// Close lets the file and the log go. It may be called twice.
-func (x *Sending) Close() error {
-	x.forget()
-	return x.Raw.Close()
+	return &Sending{Raw: raw, Head: h}, nil
 }
 
 // Receiving is a snapshot file that a leader sends. One goroutine writes and calls Finish; then the disk's goroutine installs it.

@@ -38,7 +38,6 @@ type starting struct {
 	damagedDir  string   // name of the sub-folder of this start for files set aside
 	broken      []txn.Zxid
 	initialText []byte // the file initialized as it is
-	replayed    bool   // sm holds more than the snapshot
 	batch       []txn.Record
 	batchBytes  int
 }
@@ -49,7 +48,7 @@ type starting struct {
 // What no crash explains makes the server RECOVERING, durably and before anything is moved (O14); damaged files go to a
 // sub-folder damaged.<number>, and the start goes on from what is left. Every error is a *StorageError.
 func OpenStorage(cfg StorageConfig, sm StateStore) (*Storage, Recovered, error) {
-	s := &Storage{cfg: cfg, sending: map[*Sending]struct{}{}}
+	s := &Storage{cfg: cfg}
 	s.dir = filepath.Join(cfg.DataDir, folderName)
 	s.logDir = s.dir
 	if cfg.LogDir != "" {
@@ -458,7 +457,6 @@ func (st *starting) flush() error {
 	if len(st.batch) == 0 {
 		return nil
 	}
-	st.replayed = true
 	err := st.sm.Apply(st.batch)
 	st.batch, st.batchBytes = nil, 0
 	if err != nil {
@@ -471,8 +469,7 @@ func (st *starting) flush() error {
 // newGeneration sets the log aside and starts an empty one behind the snapshot.
 func (st *starting) newGeneration() error {
 	st.out.Tail, st.batch, st.batchBytes = nil, nil, 0
-	if st.replayed || st.out.Applied != st.out.SnapshotAt {
-		st.replayed = false
+	if st.out.Applied != st.out.SnapshotAt { // the damage showed only while the log was replayed
 		if err := st.restore(); err != nil {
 			return err
 		}

@@ -1,0 +1,177 @@
+package peer
+
+import (
+	"sync"
+	"sync/atomic"
+
+	"github.com/zkd-project/zkd/txn"
+	"github.com/zkd-project/zkd/zab"
+)
+
+// diskWriter carries out disk effects on its own goroutine, strictly in order, and reports each completion to the loop. It is the
+// only caller of Storage's writing methods. A failure ends the process: no completion, and so no promise, follows it.
+type diskWriter struct {
+	p      *Peer
+	commit atomic.Uint64 // largest applied zxid, the hint for batch headers
+
+	mu     sync.Mutex
+	ops    []zab.Effect
+	jobs   []func() error // work of the snapshotter that needs this goroutine
+	closed bool
+	wake   chan struct{}
+}
+
+func newDiskWriter(p *Peer) *diskWriter {
+	return &diskWriter{p: p, wake: make(chan struct{}, 1)}
+}
+
+// queue adds an effect; kick wakes the writer once the turn's effects are all there.
+func (d *diskWriter) queue(fx zab.Effect) {
+	d.mu.Lock()
+	d.ops = append(d.ops, fx)
+	d.mu.Unlock()
+}
+
+func (d *diskWriter) kick() {
+	d.mu.Lock()
+	work := len(d.ops) > 0 || len(d.jobs) > 0
+	d.mu.Unlock()
+	if work {
+		poke(d.wake)
+	}
+}
+
+// do runs f on the disk goroutine, between operations.
+func (d *diskWriter) do(f func() error) {
+	d.mu.Lock()
+	d.jobs = append(d.jobs, f)
+	d.mu.Unlock()
+	poke(d.wake)
+}
+
+// close lets the writer finish what is queued and end.
+func (d *diskWriter) close() {
+	d.mu.Lock()
+	d.closed = true
+	d.mu.Unlock()
+	poke(d.wake)
+}
+
+func (d *diskWriter) run() {
+	idle := d.p.cfg.Clock.NewTimer(d.p.cfg.IdleConfirm)
+	defer idle.Stop()
+	unconfirmed := false // an append has no batch behind it yet
+	for {
+		d.mu.Lock()
+		ops, jobs, closed := d.ops, d.jobs, d.closed
+		d.ops, d.jobs = nil, nil
+		d.mu.Unlock()
+		if d.failed() {
+			return
+		}
+		for i := 0; i < len(ops); {
+			n, err := d.step(ops[i:])
+			if err != nil {
+				d.p.fail(fatal(err))
+				return
+			}
+			_, unconfirmed = ops[i].(zab.Append)
+			i += n
+		}
+		for _, job := range jobs {
+			if err := job(); err != nil {
+				d.p.fail(fatal(err))
+				return
+			}
+		}
+		if len(ops)+len(jobs) > 0 {
+			continue
+		}
+		if closed {
+			return
+		}
+		if unconfirmed {
+			idle.Reset(d.p.cfg.IdleConfirm)
+			select {
+			case <-d.wake:
+				continue
+			case <-d.p.stopped:
+				continue
+			case <-idle.C():
+			}
+			if err := d.p.store.Confirm(txn.Zxid(d.commit.Load())); err != nil {
+				d.p.fail(fatal(err))
+				return
+			}
+			unconfirmed = false
+			continue
+		}
+		<-d.wake
+	}
+}
+
+// failed: the process ends for a cause, so nothing more may be written.
+func (d *diskWriter) failed() bool {
+	select {
+	case <-d.p.stopped:
+		return d.p.cause != nil
+	default:
+		return false
+	}
+}
+
+// step carries out the first operation, and with it the appends that follow directly and fit into one batch.
+func (d *diskWriter) step(ops []zab.Effect) (n int, err error) {
+	n = 1
+	var id uint64
+	switch op := ops[0].(type) {
+	case zab.Append:
+		id = op.ID
+		recs, commit := op.Records, op.Commit
+		bytes := recordBytes(recs)
+		for n < len(ops) {
+			next, ok := ops[n].(zab.Append)
+			if !ok {
+				break
+			}
+			more := recordBytes(next.Records)
+			if bytes+more > d.p.cfg.Core.BatchBytes || len(recs)+len(next.Records) > d.p.cfg.Core.BatchCount {
+				break
+			}
+			if n == 1 {
+				recs = append(make([]txn.Record, 0, 2*(len(recs)+len(next.Records))), recs...)
+			}
+			recs, commit, bytes, id = append(recs, next.Records...), max(commit, next.Commit), bytes+more, next.ID
+			n++
+		}
+		err = d.p.store.Append(recs, max(commit, min(txn.Zxid(d.commit.Load()), recs[len(recs)-1].Zxid)))
+	case zab.SaveHardState:
+		id = op.ID
+		if err = d.p.store.SaveHardState(op.State); err == nil && d.p.clusterID.Load() != 0 {
+			d.p.clusterID.Store(op.State.ClusterID)
+		}
+	case zab.Truncate:
+		id = op.ID
+		err = d.p.store.Truncate(op.To)
+	case zab.InstallSnapshot:
+		id = op.ID
+		err = d.install(op)
+	case zab.Initialize:
+		id = op.ID
+		if err = d.p.store.Initialize(op.ClusterID); err == nil {
+			d.p.clusterID.Store(op.ClusterID)
+		}
+	}
+	if err == nil {
+		d.p.inbox.put(zab.DiskDone{ID: id})
+	}
+	return n, err
+}
+
+func recordBytes(recs []txn.Record) int {
+	n := 0
+	for i := range recs {
+		n += len(recs[i].Bytes)
+	}
+	return n
+}

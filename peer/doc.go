@@ -1,0 +1,23 @@
+// Package peer runs the pure cores of quorum, leader and follower on goroutines, disks and sockets. It takes no protocol decision: it
+// tells the core what happened (events) and carries out what the core asks for (effects), in order.
+//
+//	           election mesh ─┐                       ┌─▶ disk writer ─▶ txnlog, hard state, snapshots
+//	           data streams ──┤                       ├─▶ streams, mesh slots
+//	Submit, Sync, Revalidate ─┼─▶ inbox ─▶ loop: Step ┼─▶ StateMachine: Prepare, Apply (on the loop)
+//	           disk writer ───┤                       ├─▶ Edge: Serve, Freeze, Refused, Synced, Revalidated
+//	           timer ─────────┘                       └─▶ timer
+//
+// Goroutines. All are started by Run or by what Run started, are in Peer.wg, end when Run's context has ended and the core has
+// said Ended (or at once after a fatal error), and are waited for before Run returns:
+//
+//	loop            one, Run's own: the only caller of the core, the StateMachine and the Edge
+//	disk writer     one: carries out disk effects in order, merges adjacent appends into one fsync, reports DiskDone
+//	accept          one per listening port; one short-lived goroutine per connection until its hello is through
+//	mesh dialler    one per other server; reader and writer per live election connection
+//	stream          reader and writer per data connection; a dial in progress
+//	snapshot sender one per SendSnapshot; log reader: one per ReadLog
+//	snapshotter     at most one: writes a clone of the state to disk
+//
+// Files: peer.go the loop; perform.go effects; disk.go the disk writer; snapshots.go taking, sending, receiving; mesh.go, stream.go,
+// hello.go the network; storage.go, hardstate.go, manifest.go the data directory (no goroutine: internal/sim runs them too).
+package peer

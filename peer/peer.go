@@ -1,0 +1,495 @@
+package peer
+
+import (
+	"bufio"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/zkd-project/zkd/internal/env"
+	"github.com/zkd-project/zkd/quorum"
+	"github.com/zkd-project/zkd/txn"
+	"github.com/zkd-project/zkd/zab"
+)
+
+// StateMachine is the replicated state. Its methods are called by one goroutine at a time; Restore by the disk writer while the loop
+// neither prepares nor applies.
+type StateMachine interface {
+	// Prepare gives one draft per request, in order, against what is applied plus what was prepared before.
+	Prepare(reqs []txn.Request, wallMillis int64) []txn.Draft
+	// Abandon forgets what was prepared and not applied.
+	Abandon()
+	// Apply takes committed records in order, each once. An error means that this server's state is broken.
+	Apply(recs []txn.Record) error
+	// Snapshot returns the state as it is now, at no cost; its WriteTo may run on another goroutine beside later applies.
+	Snapshot() io.WriterTo
+	// Restore replaces the state by what Snapshot's WriteTo wrote.
+	Restore(r io.Reader) error
+	// Clear makes it the state of the empty history.
+	Clear() error
+}
+
+// Sessions is what the protocol has to know about clients' sessions.
+type Sessions interface {
+	// Touched returns, and forgets, which sessions this server's clients touched.
+	Touched() []zab.Touch
+	// Touch, Expired, Revalidate, Established and Extend serve a leader: its tracker of all sessions.
+	Touch(from zab.ServerID, touches []zab.Touch, now zab.Instant)
+	Expired(now zab.Instant) []txn.SessionID
+	Revalidate(owner zab.ServerID, ask zab.Revalidate, now zab.Instant) (known, ending bool)
+	Established(now zab.Instant)
+	Extend(d time.Duration)
+}
+
+// Edge is told where this server stands. Calls come from the loop and must not wait for it.
+type Edge interface {
+	Serve(role zab.Role, leader zab.ServerID, epoch txn.Epoch)
+	// Freeze returns when nothing of the old role can be answered any more.
+	Freeze(reason string)
+	Refused(refusals []zab.Refusal)
+	Synced(zab.Synced)
+	Revalidated(zab.Revalidated)
+}
+
+var errStopping = errors.New("stopping")
+
+// Peer is one server's part in the ensemble.
+type Peer struct {
+	cfg  Config
+	log  *zap.Logger
+	sm   StateMachine
+	ses  Sessions
+	edge Edge
+
+	store      *Storage
+	rec        Recovered
+	hist       *zab.History
+	node       *quorum.Node
+	inbox      *inbox
+	disk       *diskWriter
+	mesh       *mesh
+	queueLimit int // bytes that may wait for one stream
+
+	clusterID atomic.Uint64 // 0 until settled
+	connNo    atomic.Uint64
+	connID    atomic.Uint64
+	status    atomic.Pointer[zab.Status]
+	strangers strangers
+
+	mu       sync.Mutex
+	streams  map[zab.ConnID]*stream
+	inbound  map[zab.ServerID]*stream  // newest accepted stream of each learner
+	received map[zab.ConnID]*Receiving // whole, waiting to be installed
+
+	wg       sync.WaitGroup
+	stopped  chan struct{} // closed when everything has to end
+	stopOnce sync.Once
+	cause    error // why, if it is not a graceful stop; set before stopped is closed
+
+	// Owned by the loop.
+	dials     map[zab.ServerID]context.CancelFunc
+	answers   []zab.Event // answers within the turn
+	touched   map[*stream]struct{}
+	snapBegun []*stream // streams whose SnapBegin is in this turn
+	snaps     snapshotter
+	published zab.Instant
+	dirty     bool // something happened since published
+	ended     bool
+}
+
+// Open recovers the data directory into sm and prepares the core. Nothing is sent before Run. The error of a directory that
+// cannot be used is a *FatalError.
+func Open(cfg Config, sm StateMachine, ses Sessions, edge Edge, log *zap.Logger) (*Peer, error) {
+	cfg.SetDefaults()
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	draw := func() uint64 {
+		var b [8]byte
+		for {
+			cfg.Rand.Fill(b[:])
+			if n := binary.BigEndian.Uint64(b[:]); n != 0 {
+				return n
+			}
+		}
+	}
+	p := &Peer{cfg: cfg, log: log, sm: sm, ses: ses, edge: edge, inbox: newInbox(), stopped: make(chan struct{}),
+		streams: map[zab.ConnID]*stream{}, inbound: map[zab.ServerID]*stream{}, dials: map[zab.ServerID]context.CancelFunc{},
+		touched: map[*stream]struct{}{}, received: map[zab.ConnID]*Receiving{},
+
+		queueLimit: 2*cfg.Core.InflightBytes + 4*cfg.MaxFrame}
+	core := &p.cfg.Core
+	core.ClusterID, core.Seed = draw(), draw()
+	core.Secret = make([]byte, 32)
+	cfg.Rand.Fill(core.Secret)
+
+	start := cfg.Clock.Now()
+	var err error
+	p.store, p.rec, err = OpenStorage(StorageConfig{Disk: cfg.Disk, DataDir: cfg.DataDir, LogDir: cfg.LogDir, Self: core.Self,
+		SegmentBytes: cfg.SegmentBytes, RetainSnaps: cfg.RetainSnaps, RetainLogBytes: cfg.RetainLogBytes, NewID: draw, Wall: cfg.Clock.Wall,
+		Pace: p.snaps.pace}, sm)
+	if err != nil {
+		return nil, fatal(err)
+	}
+	rec := &p.rec
+	log.Info("recovered", zap.Stringer("zxid", rec.End.Zxid), zap.Stringer("applied", rec.Applied.Zxid),
+		zap.Stringer("snapshot", rec.SnapshotAt.Zxid), zap.Uint32("acceptedEpoch", uint32(rec.Hard.Accepted)),
+		zap.Uint32("currentEpoch", uint32(rec.Hard.Current)), zap.Bool("fresh", rec.Fresh), zap.Int64("cutBytes", rec.CutBytes),
+		zap.Duration("took", cfg.Clock.Now()-start))
+	for _, n := range rec.Notes {
+		log.Warn("recovery", zap.String("note", n))
+	}
+	if rec.Hard.Recovering {
+		log.Error(zab.NoteRecovering, zap.String("reason", rec.Recovering))
+	}
+	if rec.Initialized {
+		p.clusterID.Store(rec.Hard.ClusterID)
+	}
+	p.hist = zab.NewHistory(rec.Base, rec.Applied, rec.Commit, rec.Table, rec.Tail, core.TailBytes)
+	p.hist.Snapshot, p.hist.SnapSize = rec.SnapshotAt, rec.SnapshotSize
+	p.node = quorum.New(core, quorum.Recovered{Hard: rec.Hard, Hist: p.hist, Fresh: rec.Fresh, Vouched: rec.Vouched,
+		Initialized: rec.Initialized}, p.now())
+	p.snaps.init(p, rec)
+	p.disk = newDiskWriter(p)
+	p.mesh = newMesh(p)
+	p.publish(p.now(), true)
+	return p, nil
+}
+
+func (p *Peer) now() zab.Instant { return zab.Instant(p.cfg.Clock.Now()) }
+
+// Run takes part until ctx ends, then stops gracefully: a leader hands over, a follower says goodbye. It returns nil after a graceful
+// stop and a *FatalError when the process must end.
+func (p *Peer) Run(ctx context.Context) error {
+	lctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	if err := p.listen(lctx); err != nil {
+		cancel()
+		p.halt(err)
+		p.wg.Wait()
+		return errors.Join(err, p.store.Close(true))
+	}
+	p.wg.Go(p.disk.run)
+	p.mesh.start(lctx)
+	p.loop(ctx)
+	p.halt(nil)
+	cancel()
+	p.closeStreams()
+	p.disk.close()
+	p.inbox.close()
+	p.wg.Wait()
+	if p.cause != nil {
+		return errors.Join(p.cause, p.store.Close(false))
+	}
+	return p.store.Close(true)
+}
+
+// fail ends everything at once; the first cause counts. Any goroutine may call it.
+func (p *Peer) fail(err error) { p.halt(err) }
+
+func (p *Peer) halt(err error) {
+	p.stopOnce.Do(func() {
+		p.cause = err
+		close(p.stopped)
+	})
+}
+
+func (p *Peer) listen(ctx context.Context) error {
+	self, _ := p.cfg.Core.Members.Find(p.cfg.Core.Self)
+	if len(p.cfg.Core.Members.Servers) == 1 {
+		return nil
+	}
+	open := func(what, addr string, handle func(context.Context, net.Conn)) error {
+		ln, err := p.cfg.Net.Listen(addr)
+		if err != nil {
+			return &FatalError{Code: 3, Err: fmt.Errorf("listen for %s on %s: %w; check server.%d in the config", what, addr, err, self.ID)}
+		}
+		context.AfterFunc(ctx, func() { ln.Close() })
+		p.wg.Go(func() { p.accept(ctx, ln, handle) })
+		return nil
+	}
+	if err := open("elections", self.ElectionAddr, p.mesh.accept); err != nil {
+		return err
+	}
+	return open("followers", self.PeerAddr, p.acceptStream)
+}
+
+// acceptMax bounds connections whose hello is not through, per port.
+const acceptMax = 64
+
+func (p *Peer) accept(ctx context.Context, ln net.Listener, handle func(context.Context, net.Conn)) {
+	greeting := make(chan struct{}, acceptMax)
+	for {
+		nc, err := ln.Accept()
+		if ctx.Err() != nil {
+			if err == nil {
+				nc.Close()
+			}
+			return
+		}
+		if err != nil {
+			p.log.Warn("accept", zap.Error(err))
+			select {
+			case <-ctx.Done():
+				return
+			case <-time.After(50 * time.Millisecond):
+			}
+			continue
+		}
+		select {
+		case greeting <- struct{}{}:
+		default:
+			nc.Close() // too many strangers at once
+			continue
+		}
+		p.wg.Go(func() {
+			var once sync.Once
+			release := func() { once.Do(func() { <-greeting }) }
+			defer release()
+			handle(context.WithValue(ctx, releaseKey{}, release), nc)
+		})
+	}
+}
+
+// releaseKey finds the function that frees a greeting slot once a connection has said who it is.
+type releaseKey struct{}
+
+func greeted(ctx context.Context) {
+	if f, ok := ctx.Value(releaseKey{}).(func()); ok {
+		f()
+	}
+}
+
+// acceptStream handles a connection that came in on the data port.
+func (p *Peer) acceptStream(ctx context.Context, nc net.Conn) {
+	stop := context.AfterFunc(ctx, func() { nc.Close() })
+	br := bufio.NewReaderSize(nc, 64<<10)
+	h, err := p.welcome(nc, br, zab.ForData)
+	greeted(ctx)
+	if err != nil {
+		stop()
+		p.warnStranger("data", nc, err)
+		nc.Close()
+		return
+	}
+	s := p.newStream(nc, h.Self, h)
+	p.mu.Lock()
+	old := p.inbound[h.Self]
+	if old != nil && !newer(h, old.hello) {
+		p.mu.Unlock()
+		nc.Close()
+		return
+	}
+	p.streams[s.id], p.inbound[h.Self] = s, s
+	p.mu.Unlock()
+	if old != nil {
+		old.abort()
+		<-old.done // nothing of it comes after what the new one brings
+	}
+	p.inbox.put(zab.Accepted{Conn: s.id, Peer: h.Self})
+	s.run(br)
+	<-s.done
+	stop()
+}
+
+// dialLimit bounds one dial to a peer.
+const dialLimit = 250 * time.Millisecond
+
+// dialStream makes the uplink to a leader.
+func (p *Peer) dialStream(ctx context.Context, to zab.Server) {
+	dctx, cancel := context.WithTimeout(ctx, dialLimit)
+	defer cancel()
+	nc, err := p.cfg.Net.Dial(dctx, to.PeerAddr)
+	var br *bufio.Reader
+	if err == nil {
+		br = bufio.NewReaderSize(nc, 64<<10)
+		stop := context.AfterFunc(ctx, func() { nc.Close() })
+		if err = p.greet(nc, br, p.hello(zab.ForData, to.ID)); err != nil {
+			nc.Close()
+		}
+		if !stop() && err == nil { // given up meanwhile
+			err = context.Cause(ctx)
+			nc.Close()
+		}
+	}
+	if err != nil {
+		p.inbox.put(zab.DialFailed{Peer: to.ID, Refused: wasActive(err), Reason: err.Error()})
+		return
+	}
+	s := p.newStream(nc, to.ID, nil)
+	p.mu.Lock()
+	p.streams[s.id] = s
+	p.mu.Unlock()
+	select {
+	case <-p.stopped:
+		nc.Close()
+		p.dropStream(s)
+		return
+	default:
+	}
+	p.inbox.put(zab.Dialed{Conn: s.id, Peer: to.ID})
+	s.run(br)
+}
+
+func (p *Peer) stream(id zab.ConnID) *stream {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.streams[id]
+}
+
+func (p *Peer) dropStream(s *stream) {
+	p.mu.Lock()
+	delete(p.streams, s.id)
+	if p.inbound[s.peer] == s {
+		delete(p.inbound, s.peer)
+	}
+	p.mu.Unlock()
+}
+
+func (p *Peer) closeStreams() {
+	p.mu.Lock()
+	all := make([]*stream, 0, len(p.streams))
+	for _, s := range p.streams {
+		all = append(all, s)
+	}
+	p.mu.Unlock()
+	for _, s := range all {
+		s.flush()
+		s.end()
+	}
+	for _, s := range all { // what was queued (a goodbye) may leave, but nobody is waited for
+		s.nc.SetDeadline(time.Now().Add(200 * time.Millisecond))
+	}
+}
+
+// loop is the heart: what waits is told to the core, what the core asks for is done.
+func (p *Peer) loop(ctx context.Context) {
+	timer := p.cfg.Clock.NewTimer(time.Hour)
+	defer timer.Stop()
+	stopping := ctx.Done()
+	var giveUp env.Timer
+	var giveUpC <-chan time.Time
+	p.turn(nil)
+	for !p.ended {
+		timer.Reset(p.untilNext())
+		select {
+		case <-p.stopped:
+			return
+		case <-stopping:
+			stopping = nil
+			p.inbox.put(zab.Stop{})
+			giveUp = p.cfg.Clock.NewTimer(p.cfg.Core.HandoverLimit + 3*time.Second)
+			giveUpC = giveUp.C()
+			continue
+		case <-giveUpC:
+			p.log.Warn("stopped without a handover: it took too long")
+			return
+		case <-p.inbox.wake:
+			p.turn(p.inbox.take())
+		case <-timer.C():
+			p.turn(append(p.inbox.take(), zab.Tick{}))
+		}
+	}
+}
+
+func (p *Peer) untilNext() time.Duration {
+	at := p.node.Deadline()
+	if p.dirty {
+		at = min(at, p.published.Add(statusEvery))
+	}
+	return max(at.Sub(p.now()), 0)
+}
+
+// turn is one Step and everything that follows from it at once.
+func (p *Peer) turn(evs []zab.Event) {
+	select {
+	case <-p.stopped:
+		return // a failed disk: nothing leaves any more
+	default:
+	}
+	now := p.now()
+	evs = p.enrich(now, evs)
+	for {
+		for _, fx := range p.node.Step(now, evs) {
+			p.perform(now, fx)
+		}
+		if len(p.answers) == 0 {
+			break
+		}
+		evs, p.answers = p.answers, nil
+	}
+	p.settleSnapshots()
+	for s := range p.touched {
+		s.flush()
+		delete(p.touched, s)
+	}
+	p.disk.kick()
+	p.publish(now, false)
+}
+
+// enrich adds what the core must know with certain events: touches before a Ping, touches and expiry before a leader's tick.
+func (p *Peer) enrich(now zab.Instant, evs []zab.Event) []zab.Event {
+	touches := false
+	for i, ev := range evs {
+		switch ev := ev.(type) {
+		case zab.Received:
+			switch ev.Packet.(type) {
+			case *zab.Ping:
+				touches = true
+			case *zab.SnapBegin:
+				if s := p.stream(ev.Conn); s != nil {
+					p.snapBegun = append(p.snapBegun, s)
+				}
+			}
+		case zab.Tick:
+			if p.status.Load().Role == zab.Leading {
+				touches = true
+				if ids := p.ses.Expired(now); len(ids) > 0 {
+					evs[i] = zab.Expired{Sessions: ids} // as good as a tick: the core looks at the time in every step
+				}
+			}
+		}
+	}
+	if !touches {
+		return evs
+	}
+	t := p.ses.Touched()
+	if len(t) == 0 {
+		return evs
+	}
+	return append([]zab.Event{zab.Touched{Touches: t}}, evs...)
+}
+
+// statusEvery bounds how old a published status may be.
+const statusEvery = 50 * time.Millisecond
+
+func (p *Peer) publish(now zab.Instant, force bool) {
+	if !force && now.Sub(p.published) < statusEvery {
+		p.dirty = true
+		return
+	}
+	p.published, p.dirty = now, false
+	st := p.node.Status()
+	p.status.Store(&st)
+}
+
+// Status returns a picture that is at most a moment old.
+func (p *Peer) Status() zab.Status { return *p.status.Load() }
+
+// Submit enters writes of this server's own clients, in order. It does not wait: the outcome is applied, or Edge.Refused is told, or the
+// edge is frozen.
+func (p *Peer) Submit(reqs []txn.Request) { p.inbox.put(zab.Submit{Requests: reqs}) }
+
+// Sync asks for a leadership round; Edge.Synced answers with the id.
+func (p *Peer) Sync(id uint64) { p.inbox.put(zab.SyncAsked{ID: id}) }
+
+// Revalidate asks the leader for a session; Edge.Revalidated answers with the id.
+func (p *Peer) Revalidate(ask zab.Revalidate) { p.inbox.put(zab.RevalidateAsked{Revalidate: ask}) }

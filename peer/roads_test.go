@@ -1,0 +1,280 @@
+package peer
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/zkd-project/zkd/txn"
+	"github.com/zkd-project/zkd/zab"
+)
+
+// small makes every bound easy to reach.
+func small(c *Config) {
+	c.SegmentBytes = 64 << 10
+	c.SnapTxns, c.SnapBytes = 200, 1
+	c.RetainSnaps, c.RetainLogBytes = 1, 1
+	c.Core.TailBytes = 4 << 10
+	c.Core.DiffMinBytes = 1
+}
+
+// keepLog makes the disk, not the memory, the road back.
+func keepLog(c *Config) {
+	c.SegmentBytes = 64 << 10
+	c.Core.TailBytes = 4 << 10
+}
+
+func (e *ensemble) others(not ...*member) []*member {
+	var out []*member
+	for _, m := range e.members {
+		skip := m.stop == nil
+		for _, n := range not {
+			skip = skip || m == n
+		}
+		if !skip {
+			out = append(out, m)
+		}
+	}
+	return out
+}
+
+func (m *member) status() zab.Status { return m.peer.Status() }
+
+// away runs f while one follower is down, and returns it after its restart.
+func (e *ensemble) away(f func(leader *member), before func(m *member)) (gone, leader *member) {
+	for _, m := range e.members {
+		m.waitServing(e.t)
+	}
+	leader = e.leader()
+	gone = e.others(leader)[0]
+	e.halt(gone)
+	f(leader)
+	if before != nil {
+		before(gone)
+	}
+	e.start(gone)
+	gone.waitServing(e.t)
+	return gone, leader
+}
+
+func modes(m *member) [3]uint64 {
+	st := m.peer.node.Status() // the loop is idle or the numbers do not matter
+	return [3]uint64{st.SyncDiff, st.SyncTrunc, st.SyncSnap}
+}
+
+func TestAFollowerThatWasAwayComesBackByTheMemory(t *testing.T) {
+	e := newEnsemble(t, 3, nil)
+	gone, _ := e.away(func(l *member) {
+		l.write(0, 300)
+		l.waitApplied(t, 300)
+	}, nil)
+	gone.waitApplied(t, 300)
+	e.halt(gone)
+	require.Equal(t, [3]uint64{1, 0, 0}, modes(gone), "DIFF")
+}
+
+func TestAFollowerThatWasAwayForLongComesBackByTheLogOnDisk(t *testing.T) {
+	e := newEnsemble(t, 3, keepLog)
+	gone, leader := e.away(func(l *member) {
+		for i := range 20 {
+			l.write(1000*i, 1000)
+			l.waitApplied(t, 1000*(i+1))
+		}
+	}, nil)
+	gone.waitApplied(t, 20_000)
+	e.halt(gone)
+	require.Equal(t, [3]uint64{1, 0, 0}, modes(gone), "DIFF")
+	e.halt(leader)
+	require.Greater(t, leader.peer.hist.TailStart().Zxid, txn.MakeZxid(1, 10_000), "memory alone could not have done it")
+}
+
+func TestAFollowerBeyondTheLogComesBackByASnapshot(t *testing.T) {
+	e := newEnsemble(t, 3, small)
+	gone, _ := e.away(func(l *member) {
+		for i := range 20 {
+			l.write(1000*i, 1000)
+			l.waitApplied(t, 1000*(i+1))
+		}
+		l.waitPurged(t)
+	}, nil)
+	gone.waitApplied(t, 20_000)
+	e.halt(gone)
+	require.Equal(t, [3]uint64{0, 0, 1}, modes(gone), "SNAP")
+	e.start(gone)
+	gone.waitApplied(t, 20_000)
+}
+
+// waitPurged waits until the log no longer reaches back to its beginning.
+func (m *member) waitPurged(t *testing.T) {
+	t.Helper()
+	for i := 20_000; ; i++ {
+		if z, _ := m.peer.store.log.Oldest(); z > 0 {
+			return
+		}
+		require.Less(t, i, 60_000, "the log is never purged")
+		m.write(i, 1)
+		m.waitApplied(t, i+1)
+	}
+}
+
+func TestAWipedFollowerDoesNotCountBeforeItIsReadmitted(t *testing.T) {
+	e := newEnsemble(t, 3, small)
+	gone, leader := e.away(func(l *member) {
+		l.write(0, 1000)
+		l.waitApplied(t, 1000)
+	}, func(m *member) {
+		require.NoError(t, os.RemoveAll(filepath.Join(m.cfg.DataDir, "zkd")))
+	})
+	gone.waitApplied(t, 1000)
+	gone.reg.wait(t, "readmission", func() bool { return gone.status().Votable })
+	// It counts again: with it and without the third server there is a quorum.
+	third := e.others(gone, leader)[0]
+	e.halt(third)
+	now := e.leader()
+	now.write(1000, 10)
+	gone.waitApplied(t, 1010)
+}
+
+func TestALeaderThatComesBackWithMoreIsCut(t *testing.T) {
+	e := newEnsemble(t, 3, nil)
+	for _, m := range e.members {
+		m.waitServing(t)
+	}
+	old := e.leader()
+	old.write(0, 10)
+	for _, m := range e.members {
+		m.waitApplied(t, 10)
+	}
+	rest := e.others(old)
+	for _, m := range rest {
+		e.crash(m)
+	}
+	end := old.status().LogEnd
+	old.write(10, 5) // nobody is there to ack them
+	old.reg.wait(t, "stepping down", func() bool { return old.reg.role == zab.Looking })
+	e.crash(old)
+	require.Greater(t, old.peer.hist.End.Zxid, end, "the writes are in its log")
+	for _, m := range rest {
+		e.start(m)
+	}
+	now := e.leader()
+	now.write(10, 1)
+	for _, m := range rest {
+		m.waitApplied(t, 11)
+	}
+	e.start(old)
+	old.waitApplied(t, 11)
+	old.reg.mu.Lock()
+	require.Len(t, old.reg.applied, 11)
+	old.reg.mu.Unlock()
+	e.halt(old)
+	require.Equal(t, [3]uint64{0, 1, 0}, modes(old), "TRUNC")
+}
+
+func TestSyncIsAnsweredOnEveryServerAndCoversEarlierWrites(t *testing.T) {
+	e := newEnsemble(t, 3, nil)
+	for _, m := range e.members {
+		m.waitServing(t)
+	}
+	l := e.leader()
+	l.write(0, 50)
+	l.waitApplied(t, 50)
+	for _, m := range e.members {
+		m.peer.Sync(7)
+		m.reg.wait(t, "the answer", func() bool { return m.reg.synced[7].ID == 7 })
+		require.True(t, m.reg.synced[7].OK)
+		m.reg.mu.Lock()
+		require.GreaterOrEqual(t, len(m.reg.applied), 50, "applied before the answer")
+		m.reg.mu.Unlock()
+	}
+}
+
+func TestAGracefulStopOfTheLeaderLosesNothing(t *testing.T) {
+	e := newEnsemble(t, 3, nil)
+	for _, m := range e.members {
+		m.waitServing(t)
+	}
+	l := e.leader()
+	l.write(0, 500)
+	l.waitApplied(t, 500)
+	e.halt(l)
+	now := e.leader()
+	now.write(500, 1)
+	for _, m := range e.others() {
+		m.waitApplied(t, 501)
+	}
+}
+
+func TestAFullPipelineRefusesBeforeItGivesOutAZxid(t *testing.T) {
+	e := newEnsemble(t, 3, func(c *Config) { c.Core.MaxPending = 100 })
+	for _, m := range e.members {
+		m.waitServing(t)
+	}
+	l := e.leader()
+	l.write(0, 1000)
+	l.reg.wait(t, "all answers", func() bool { return len(l.reg.applied)+len(l.reg.refused) == 1000 })
+	require.NotEmpty(t, l.reg.refused)
+	seen := map[int32]bool{}
+	for _, c := range l.reg.applied {
+		seen[c] = true
+	}
+	for _, r := range l.reg.refused {
+		require.Equal(t, txn.RefusedPendingFull, r.Code)
+		require.False(t, seen[r.Cxid], "refused and applied")
+	}
+}
+
+func TestGarbageOnThePeerPortsHurtsNobody(t *testing.T) {
+	e := newEnsemble(t, 3, nil)
+	for _, m := range e.members {
+		m.waitServing(t)
+	}
+	self, _ := e.members[0].cfg.Core.Members.Find(1)
+	huge := zab.AppendFrame(nil, 0, &zab.Hello{})
+	huge[0] = 0x7f
+	for _, addr := range []string{self.PeerAddr, self.ElectionAddr} {
+		for _, b := range [][]byte{[]byte("GET / HTTP/1.1\r\n\r\n"), huge, {0, 0, 0, 0}, {0xff, 0xff, 0xff, 0xff},
+			zab.AppendFrame(nil, 0, &zab.Hello{Self: 2, Target: 1, ClusterID: 12345, Purpose: zab.ForData}),
+			zab.AppendFrame(nil, 0, &zab.Hello{Self: 1, Target: 1, Purpose: zab.ForElection}),
+			zab.AppendFrame(nil, 0, &zab.Hello{Self: 9, Target: 1, Purpose: zab.ForElection})} {
+			nc, err := e.members[0].cfg.Net.Dial(t.Context(), addr)
+			require.NoError(t, err)
+			_, err = nc.Write(b)
+			require.NoError(t, err)
+			nc.SetReadDeadline(time.Now().Add(20 * time.Second))
+			buf := make([]byte, 1024)
+			for err == nil { // a Bye may come, then the end
+				_, err = nc.Read(buf)
+			}
+			require.False(t, os.IsTimeout(err), "the connection is closed, not left open")
+			nc.Close()
+		}
+	}
+	require.Equal(t, uint64(1), e.members[0].status().Elections)
+	e.members[0].write(0, 10)
+	e.members[0].waitApplied(t, 10)
+}
+
+func TestAFailedDiskStopsTheServerAndNothingIsAcknowledged(t *testing.T) {
+	d := &failingDisk{}
+	e := newEnsemble(t, 1, func(c *Config) { d.Disk = c.Disk; c.Disk = d })
+	m := e.members[0]
+	m.waitServing(t)
+	m.write(0, 10)
+	m.waitApplied(t, 10)
+	d.fail.Store(true)
+	m.write(10, 10)
+	err := <-m.done
+	m.stop()
+	m.stop = nil
+	var fatal *FatalError
+	require.ErrorAs(t, err, &fatal)
+	require.Equal(t, zab.ExitDisk, fatal.Code)
+	require.Len(t, m.reg.applied, 10, "nothing after the failure is answered")
+	d.fail.Store(false)
+	e.start(m)
+	m.waitApplied(t, 10)
+}

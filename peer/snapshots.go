@@ -1,0 +1,237 @@
+package peer
+
+import (
+	"errors"
+	"hash/crc32"
+	"io"
+	"math/rand/v2"
+	"sync/atomic"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/zkd-project/zkd/txn"
+	"github.com/zkd-project/zkd/zab"
+)
+
+// snapSignature closes every snapshot on the wire, as it does in ZooKeeper's files.
+const snapSignature = "BenWasHere"
+
+// chunkBytes is the size of one SNAPCHUNK.
+const chunkBytes = 256 << 10
+
+// snapshotter decides when a local snapshot is due and has one written beside the loop: both bounds must be reached, so that neither a
+// tiny tree nor a large one is written all the time (§19).
+type snapshotter struct {
+	p       *Peer
+	running atomic.Bool
+	last    atomic.Int64 // when something was applied, by the monotonic clock
+
+	// Owned by the loop.
+	txns, dueTxns   int
+	bytes, dueBytes int64
+	at              zab.Position // last applied
+}
+
+func (s *snapshotter) init(p *Peer, rec *Recovered) {
+	s.p, s.at = p, rec.Applied
+	s.rearm(rec.SnapshotSize)
+	if c := rec.Applied.Zxid.Counter(); rec.SnapshotAt.Zxid.Epoch() == rec.Applied.Zxid.Epoch() {
+		s.txns = int(c - rec.SnapshotAt.Zxid.Counter()) // what a start has to replay counts
+		s.bytes = s.p.store.LogBytesAfter(rec.SnapshotAt.Zxid)
+	}
+}
+
+// rearm sets the next bounds, with jitter so that not all servers write together.
+func (s *snapshotter) rearm(size int64) {
+	jitter := 0.7 + 0.6*rand.Float64()
+	s.txns, s.bytes = 0, 0
+	s.dueTxns = max(1, int(float64(s.p.cfg.SnapTxns)*jitter))
+	s.dueBytes = int64(float64(max(size, s.p.cfg.SnapBytes)) * jitter)
+}
+
+// applied counts, and starts a snapshot when one is due.
+func (s *snapshotter) applied(recs []txn.Record) {
+	last := &recs[len(recs)-1]
+	s.at = zab.Position{Zxid: last.Zxid, Chain: last.Chain}
+	s.last.Store(int64(s.p.now()))
+	s.txns += len(recs)
+	s.bytes += int64(recordBytes(recs))
+	if s.txns >= s.dueTxns && s.bytes >= s.dueBytes && s.running.CompareAndSwap(false, true) {
+		s.start()
+	}
+}
+
+// start clones the state now and writes it on another goroutine. A failure is not fatal: the log is kept (K63).
+func (s *snapshotter) start() {
+	p, at := s.p, s.at
+	clone := p.sm.Snapshot()
+	table := p.hist.Table.Clone()
+	table.Cut(at)
+	s.rearm(max(p.hist.SnapSize, p.cfg.SnapBytes))
+	p.wg.Go(func() {
+		began := p.cfg.Clock.Now()
+		size, err := s.write(at, table, clone)
+		if err != nil {
+			s.running.Store(false)
+			p.log.Error("snapshot not written, the log is kept", zap.Stringer("zxid", at.Zxid), zap.Error(err))
+			return
+		}
+		p.log.Info("snapshot written", zap.Stringer("zxid", at.Zxid), zap.Int64("bytes", size),
+			zap.Duration("took", p.cfg.Clock.Now()-began))
+	})
+}
+
+// write streams the clone to disk, verifies it there and lets the disk writer put it into the manifest.
+func (s *snapshotter) write(at zab.Position, table zab.EpochTable, clone io.WriterTo) (int64, error) {
+	p := s.p
+	w, err := p.store.BeginSnapshot(at, table, p.cfg.Core.Members.Version)
+	if err != nil {
+		return 0, err
+	}
+	if _, err := clone.WriteTo(w); err != nil {
+		w.Abort()
+		return 0, err
+	}
+	if err := w.Finish(); err != nil {
+		w.Abort()
+		return 0, err
+	}
+	size := w.Size()
+	p.disk.do(func() error {
+		defer s.running.Store(false)
+		taken, err := p.store.FinishSnapshot(w)
+		var st *StorageError
+		switch {
+		case errors.As(err, &st):
+			return err
+		case err != nil:
+			p.log.Warn("snapshot dropped", zap.Stringer("zxid", at.Zxid), zap.Error(err))
+		default:
+			p.inbox.put(taken)
+		}
+		return nil
+	})
+	return size, nil
+}
+
+// busyFor: the server counts as busy for so long after it applied something.
+const busyFor = 100 * time.Millisecond
+
+// pace is called while a snapshot is written: at most SnapRate while there is other work for the disk.
+func (s *snapshotter) pace(n int) {
+	rate := s.p.cfg.SnapRate
+	if rate <= 0 || s.p.now().Sub(zab.Instant(s.last.Load())) > busyFor {
+		return
+	}
+	select {
+	case <-time.After(time.Duration(int64(n) * int64(time.Second) / rate)):
+	case <-s.p.stopped:
+	}
+}
+
+// sendSnapshot streams the newest snapshot file to a learner, as fast as the learner takes it.
+func (p *Peer) sendSnapshot(fx zab.SendSnapshot) {
+	s := p.stream(fx.Conn)
+	if s == nil {
+		return
+	}
+	x, err := p.store.SendSnapshot()
+	if err != nil {
+		p.inbox.put(zab.SnapshotFailed{Conn: fx.Conn, Reason: err.Error()})
+		return
+	}
+	begin := &zab.SnapBegin{At: x.Head.At, Common: fx.Common, CommonKnown: fx.CommonKnown, Size: x.Length, Table: x.Head.Table}
+	s.send(fx.Epoch, begin)
+	p.wg.Go(func() {
+		defer x.Close()
+		s.sendFile(fx.Epoch, x)
+	})
+}
+
+// sendFile writes the chunks. The file and the log behind it are pinned meanwhile; afterwards the snapshots that are retained keep the log.
+func (s *stream) sendFile(epoch txn.Epoch, x *Sending) {
+	p := s.p
+	var sum uint32
+	n := uint64(0)
+	for at := int64(0); at < x.Length; n++ {
+		b := make([]byte, min(chunkBytes, x.Length-at))
+		if _, err := x.ReadAt(b, at); err != nil {
+			p.inbox.put(zab.SnapshotFailed{Conn: s.id, Reason: err.Error()})
+			s.abort()
+			return
+		}
+		sum = crc32.Update(sum, castagnoli, b)
+		at += int64(len(b))
+		if !s.sendSlowly(epoch, &zab.SnapChunk{N: n, Data: b}) {
+			return
+		}
+	}
+	if s.sendSlowly(epoch, &zab.SnapEnd{Sum: sum, Signature: snapSignature}) {
+		p.inbox.put(zab.SnapshotSent{Conn: s.id, At: x.Head.At})
+	}
+}
+
+// receiveSnapshot opens the place for chunks; the reader of the stream waits for it.
+func (p *Peer) receiveSnapshot(fx zab.ReceiveSnapshot) {
+	s := p.stream(fx.Conn)
+	if s == nil {
+		return
+	}
+	in, err := p.store.Receive(fx.Begin)
+	if err != nil {
+		p.warnPeer("receive snapshot", s.peer, err)
+		s.abort()
+		return
+	}
+	select {
+	case s.snap <- in:
+	default: // a second answer to one SnapBegin
+		in.Abort()
+	}
+}
+
+// settleSnapshots lets readers go on whose SnapBegin the core did not want.
+func (p *Peer) settleSnapshots() {
+	for _, s := range p.snapBegun {
+		select {
+		case s.snap <- nil:
+		default: // it has its answer
+		}
+	}
+	clear(p.snapBegun)
+	p.snapBegun = p.snapBegun[:0]
+}
+
+func (p *Peer) keepReceived(id zab.ConnID, in *Receiving) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for id, old := range p.received { // of connections that ended before it was installed
+		old.Abort()
+		delete(p.received, id)
+	}
+	p.received[id] = in
+}
+
+// install runs on the disk goroutine. The loop goes on meanwhile and answers pings, but the core neither prepares nor applies.
+func (d *diskWriter) install(op zab.InstallSnapshot) error {
+	p := d.p
+	p.mu.Lock()
+	in := p.received[op.Conn]
+	delete(p.received, op.Conn)
+	p.mu.Unlock()
+	if in == nil {
+		return &FatalError{Code: zab.ExitBrokenInvariant, Err: errors.New("install of a snapshot that was not received")}
+	}
+	began := p.cfg.Clock.Now()
+	if err := p.store.InstallReceived(in); err != nil {
+		return err
+	}
+	if _, err := p.store.Load(p.sm); err != nil {
+		return err
+	}
+	d.commit.Store(uint64(op.Begin.At.Zxid))
+	p.log.Info("snapshot installed", zap.Stringer("zxid", op.Begin.At.Zxid), zap.Int64("bytes", op.Begin.Size),
+		zap.Duration("took", p.cfg.Clock.Now()-began))
+	return nil
+}
