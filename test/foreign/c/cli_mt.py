@@ -48,7 +48,15 @@ def script(base):
         ("delete-box", "delete %s/box" % base, r"%s/box: rc = 0" % p),
         ("delete-two", "delete %s/two" % base, r"%s/two: rc = 0" % p),
         ("delete", "delete %s" % base, r"%s: rc = 0" % p),
+        ("create-last-ephemeral", "create +e %s" % base, r"name = %s\n" % p),
     ]
+
+
+def one_shot(connect, command, want):
+    got = subprocess.run([CLI, "-h", connect, "-c", command], stdout=subprocess.PIPE,
+                         stderr=subprocess.STDOUT, timeout=10, text=True)
+    if got.returncode != 0 or want not in got.stdout:
+        raise AssertionError("exit code %d, printed %r" % (got.returncode, got.stdout))
 
 
 def main():
@@ -69,13 +77,12 @@ def main():
                     cli.expect(pattern)
             with c.step(name + "quit"):
                 cli.quit("quit")
+            with c.step(name + "ephemeral-gone"):
+                one_shot(member, "get " + base, "%s: rc = -101" % base)
         finally:
             cli.kill()
     with c.step("one-shot"):
-        got = subprocess.run([CLI, "-h", ",".join(hosts), "-c", "ls /"], stdout=subprocess.PIPE,
-                             stderr=subprocess.STDOUT, timeout=10, text=True)
-        if got.returncode != 0 or "\tzookeeper\n" not in got.stdout:
-            raise AssertionError("exit code %d, printed %r" % (got.returncode, got.stdout))
+        one_shot(",".join(hosts), "ls /", "\tzookeeper\n")
     return c.end()
 
 

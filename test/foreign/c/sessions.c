@@ -1,9 +1,13 @@
 // sessions.c: sessions whose client process died, and sessions that never were.
 #include "check.h"
 
+#include <arpa/inet.h>
 #include <limits.h>
+#include <netinet/in.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 int orphan(const char *member, const char *path, int timeout_ms) {
@@ -129,6 +133,57 @@ static void unknown(char *const *members, int count) {
     done();
 }
 
+// cut breaks every connection of this process to the port of a member, under
+// the client library. The suite's own long-lived session only reconnects.
+static void cut(const char *member) {
+    int port = atoi(strrchr(member, ':') + 1), found = 0;
+    for (int fd = 3; fd < 256; fd++) {
+        struct sockaddr_storage peer;
+        socklen_t length = sizeof peer;
+        if (getpeername(fd, (struct sockaddr *)&peer, &length) != 0) {
+            continue;
+        }
+        // The port has the same place in both families.
+        if ((peer.ss_family == AF_INET || peer.ss_family == AF_INET6) &&
+            ntohs(((struct sockaddr_in *)&peer)->sin_port) == port) {
+            shutdown(fd, SHUT_RDWR);
+            found++;
+        }
+    }
+    if (found == 0) {
+        fail("no connection to %s", member);
+    }
+}
+
+// reconnects: after a cut connection the session, its ephemeral and its watch
+// are there again (the client sends setWatches).
+static void reconnects(char *const *members, int count, const char *base) {
+    step("reconnect");
+    char path[PATH_MAX_LEN], data[16];
+    struct Stat stat;
+    struct events *e = events_new();
+    zhandle_t *zh = session(members[0], 10000, NULL);
+    if (zh != NULL) {
+        int64_t id = zoo_client_id(zh)->client_id;
+        want_rc("create", open_create(zh, join_path(path, base, "reconnect"), "", ZOO_EPHEMERAL, NULL), ZOK);
+        want_rc("watch", zoo_wget(zh, path, on_event, e, data, &(int){sizeof data}, &stat), ZOK);
+        cut(members[0]);
+        zhandle_t *other = session(members[count - 1], 10000, NULL);
+        if (other != NULL) {
+            want_rc("sync", sync_path(other, path), ZOK);
+            want_rc("set", zoo_set(other, path, "x", 1, 0), ZOK);
+            want_event(e, ZOO_CHANGED_EVENT, path);
+            zookeeper_close(other);
+        }
+        want_rc("exists", zoo_exists(zh, path, 0, &stat), ZOK);
+        want_int("session id", zoo_client_id(zh)->client_id, id);
+        want_int("owner", stat.ephemeralOwner, id);
+        zookeeper_close(zh);
+    }
+    done();
+    events_free(e);
+}
+
 // chroot: a path behind the connect string is where the session's root is.
 static void chrooted(char *const *members, int count, const char *base) {
     step("chroot");
@@ -160,5 +215,6 @@ void tour_sessions(char *const *members, int count, const char *base) {
     adopted(members, count, base);
     expired(members, count, base);
     unknown(members, count);
+    reconnects(members, count, base);
     chrooted(members, count, base);
 }
