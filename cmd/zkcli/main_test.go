@@ -1,0 +1,221 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/term"
+
+	"github.com/zkd-project/zkd/pkg/client"
+)
+
+func TestParseArgs(t *testing.T) {
+	f := func(args string, want config) {
+		t.Helper()
+		got, err := parseArgs(strings.Fields(args))
+		require.NoError(t, err)
+		require.Equal(t, want, got)
+	}
+	def := config{server: "127.0.0.1:2181", timeout: 30 * time.Second, command: []string{}}
+	with := func(change func(*config)) config { c := def; change(&c); return c }
+	f("", def)
+	f("--server a:1,b:2/x --timeout 5s", with(func(c *config) { c.server, c.timeout = "a:1,b:2/x", 5*time.Second }))
+	f("-server a:1 -timeout 5000 -r -waitforconnection ls /", with(func(c *config) {
+		c.server, c.timeout, c.command = "a:1", 5*time.Second, []string{"ls", "/"}
+	}))
+	f("--output json get -s /a", with(func(c *config) { c.json, c.command = true, []string{"get", "-s", "/a"} }))
+	f("--output=text create /a -server", with(func(c *config) { c.command = []string{"create", "/a", "-server"} }))
+	for _, bad := range []string{"--nope", "-nope", "--timeout x", "--timeout 0", "--timeout -5s", "--output xml", "-server"} {
+		_, err := parseArgs(strings.Fields(bad))
+		require.Error(t, err, bad)
+	}
+}
+
+func TestSplit(t *testing.T) {
+	f := func(line string, want ...string) {
+		t.Helper()
+		got, err := split(line)
+		require.NoError(t, err)
+		require.Equal(t, want, got)
+	}
+	f("")
+	f(" \t ")
+	f("ls /", "ls", "/")
+	f("  create  /a  'x y' ", "create", "/a", "x y")
+	f(`set "/a b" "it's" ""`, "set", "/a b", "it's", "")
+	f(`set /a say"hi"`, "set", "/a", `say"hi"`)
+	for _, bad := range []string{`"`, `a 'b`, `'a"`} {
+		_, err := split(bad)
+		require.Error(t, err)
+	}
+}
+
+// listen serves f on a loopback port until the test ends.
+func listen(t *testing.T, f *fake) (addr string) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	var conns sync.WaitGroup
+	conns.Go(func() {
+		for {
+			nc, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			conns.Go(func() { f.serve(nc) })
+		}
+	})
+	t.Cleanup(func() {
+		ln.Close()
+		conns.Wait()
+	})
+	return ln.Addr().String()
+}
+
+func TestOneShot(t *testing.T) {
+	addr := listen(t, newFake())
+	f := func(code int, stdout, stderr string, args ...string) {
+		t.Helper()
+		var out, errs bytes.Buffer
+		got := run(t.Context(), append([]string{"-server", addr}, args...), nil, &out, &errs)
+		require.Equal(t, stdout, out.String())
+		require.Contains(t, errs.String(), stderr)
+		require.Equal(t, code, got)
+	}
+	banner := "Connecting to " + addr + "\n\nWATCHER::\n\nWatchedEvent state:SyncConnected type:None path:null\n"
+	f(exitOK, "", banner+"Created /a\n", "create", "/a", "two words")
+	f(exitOK, "two words\n", banner, "get", "/a")
+	f(exitOK, "", banner, "quit")
+	f(exitFailed, "", "Node does not exist: /x", "get", "/x")
+	f(exitUsage, "", "get [-s] [-w] path", "get")
+	f(exitUsage, "", "Command not found: Command not found bogus", "bogus", "x")
+	f(exitUsage, "", "neither text nor json", "--output", "yaml")
+	f(exitUsage, "", "bad arguments", "--server", "host:nope", "ls", "/")
+	f(exitOK, helpText(), "", "--help")
+	f(exitOK, `{"children":["a","zookeeper"],"command":"ls","path":"/","stat":`+jsonRoot+"}\n", "", "--output", "json", "ls", "/")
+}
+
+const jsonRoot = `{"aclVersion":0,"cZxid":"0x0","ctime":"2020-01-01T00:00:00Z","cversion":1,"dataLength":0,"dataVersion":0,` +
+	`"ephemeralOwner":"0x0","mZxid":"0x0","mtime":"2020-01-01T00:00:00Z","numChildren":2,"pZxid":"0x1"}`
+
+func TestPipedCommands(t *testing.T) {
+	addr := listen(t, newFake())
+	f := func(code int, in, stdout string) {
+		t.Helper()
+		var out, errs bytes.Buffer
+		require.Equal(t, code, run(t.Context(), []string{"--server", addr}, strings.NewReader(in), &out, &errs), errs.String())
+		require.Equal(t, stdout, out.String())
+	}
+	f(exitOK, "", "")
+	f(exitOK, "create /a x\n\n get /a\r\nls /", "x\n[a, zookeeper]\n")
+	f(exitFailed, "get /nope\nget /a\n", "x\n")
+	f(exitUsage, "get\nget /a\n", "x\n")
+	f(exitOK, "quit\nget /a\n", "")
+}
+
+func TestNoServer(t *testing.T) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	addr := ln.Addr().String()
+	ln.Close()
+	var out, errs bytes.Buffer
+	require.Equal(t, exitFailed, run(t.Context(), []string{"-server", addr, "-timeout", "100", "ls", "/"}, nil, &out, &errs))
+	require.Contains(t, errs.String(), "no server gave a session: "+addr+": dial tcp "+addr)
+	require.Empty(t, out.String())
+}
+
+// bubble opens a shell on a fake in virtual time; what it prints goes into one buffer.
+func bubble(t *testing.T, test func(t *testing.T, f *fake, sh *shell, out *bytes.Buffer)) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake()
+		var out bytes.Buffer
+		cfg := config{server: "fake", timeout: 30 * time.Second, client: []client.Option{client.WithDialer(f.dial)}}
+		sh, err := open(t.Context(), cfg, &out, &out)
+		require.NoError(t, err)
+		out.Reset()
+		test(t, f, sh, &out)
+		sh.close()
+	})
+}
+
+func TestCommandDoesNotWaitForeverForALostServer(t *testing.T) {
+	bubble(t, func(t *testing.T, f *fake, sh *shell, out *bytes.Buffer) {
+		require.Contains(t, sh.prompt(), "(CONNECTED) 0] ")
+		f.leave()
+		synctest.Wait()
+		require.Contains(t, sh.prompt(), "(CONNECTING) 0] ")
+		begin := time.Now()
+		require.Equal(t, exitFailed, sh.line("set /a x"))
+		require.Equal(t, 30*time.Second, time.Since(begin))
+		require.Equal(t, "\nWATCHER::\n\nWatchedEvent state:Disconnected type:None path:null\n"+
+			"KeeperErrorCode = ConnectionLoss for /a\n", out.String())
+	})
+}
+
+func TestInterruptedCommand(t *testing.T) {
+	bubble(t, func(t *testing.T, f *fake, sh *shell, out *bytes.Buffer) {
+		f.leave()
+		synctest.Wait()
+		out.Reset()
+		ctx, cancel := context.WithCancel(sh.ctx)
+		sh.ctx = ctx
+		time.AfterFunc(time.Second, cancel)
+		require.Equal(t, exitFailed, sh.line("get /a"))
+		require.Equal(t, "interrupted\n", out.String())
+	})
+}
+
+func TestEventAsJSON(t *testing.T) {
+	bubble(t, func(t *testing.T, f *fake, sh *shell, out *bytes.Buffer) {
+		sh.json = true
+		sh.line("get -w /zookeeper")
+		out.Reset()
+		sh.line("set -v 9 /zookeeper x")
+		synctest.Wait()
+		require.NotContains(t, out.String(), "event")
+		sh.line("set /zookeeper x")
+		synctest.Wait()
+		require.Contains(t, strings.Split(out.String(), "\n"), `{"event":"NodeDataChanged","path":"/zookeeper"}`)
+	})
+}
+
+func TestBinaryDataAsJSON(t *testing.T) {
+	var res result
+	res.field("data", []byte{0xFF, 0})
+	require.Equal(t, `{"dataBase64":"/wA="}`+"\n", jsonLine(res.fields))
+}
+
+// What goroutines print while a line is edited has to go through the terminal, which draws the line again.
+func TestScreenGivesWayToTheLineBeingEdited(t *testing.T) {
+	var out, edited bytes.Buffer
+	s := &screen{out: &out, err: &out}
+	s.stdout("a\n")
+	s.edit(term.NewTerminal(&edited, "> "))
+	s.stdout("b\n")
+	s.stderr("c\n")
+	s.edit(nil)
+	s.stderr("d\n")
+	require.Equal(t, "a\nd\n", out.String())
+	require.Equal(t, "b\r\nc\r\n", edited.String())
+}
+
+func TestUncertainWriteSaysSo(t *testing.T) {
+	err := &client.OpError{Path: "/a", Err: client.ErrConnectionLoss, MaybeApplied: true}
+	require.Equal(t, "KeeperErrorCode = ConnectionLoss for /a\nIt may have been carried out nevertheless.", errorText(err))
+}
+
+func TestHistoryForgetsOldLinesButKeepsTheirNumbers(t *testing.T) {
+	sh := &shell{screen: &screen{out: new(bytes.Buffer), err: new(bytes.Buffer)}}
+	for range maxPast + 5 {
+		sh.line("bogus")
+	}
+	require.Len(t, sh.past, maxPast+5)
+	require.Empty(t, sh.past[4])
+	require.Equal(t, "bogus", sh.past[5])
+}
