@@ -48,6 +48,7 @@ type DialFailed struct {
 type Received struct {
 	Conn   ConnID
 	Packet Packet
+	Epoch  txn.Epoch // of the frame's header
 }
 
 // Progress: bytes moved on a data connection (chunks of a snapshot) that are no packets for the core; they count as life.
