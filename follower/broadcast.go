@@ -109,18 +109,33 @@ func (f *Follower) ack() {
 // not be a prefix of the leader's.
 func (f *Follower) onPing(p *zab.Ping) {
 	f.learnCommit(p.Commit)
+	f.nonce = p.Nonce
+	f.pong()
+}
+
+func (f *Follower) pong() {
 	h := f.local.Hist
-	pong := &zab.Pong{Nonce: p.Nonce, Touches: f.touches, DiskLow: f.local.DiskLow}
+	pong := &zab.Pong{Nonce: f.nonce, Touches: f.touches, DiskLow: f.local.DiskLow}
 	f.touches = nil
 	if f.stage >= stageRecords {
 		pong.Durable, pong.Applied = h.Durable, h.Applied
 		pong.LagBytes, _ = h.BytesAfter(h.Applied)
+		f.shown = h.Durable
 	}
 	f.send(pong)
 }
 
+// showProgress answers the last ping once more when the disk has come on before NEWLEADER: acks must not be sent yet (K04), and without
+// either a long stream would wait for the next ping after every window.
+func (f *Follower) showProgress() {
+	if f.stage >= stageRecords && f.stage < stageAcked && f.nonce != 0 && f.local.Hist.Durable > f.shown {
+		f.pong()
+	}
+}
+
+// String tells where this follower stands, for dumps.
 func (f *Follower) String() string {
 	h := f.local.Hist
-	return fmt.Sprintf("follower %d of %d: %v, epoch %d, end %v durable %v commit %v applied %v", f.self, f.leader, f.stage, f.epoch, h.End.Zxid,
-		h.Durable, h.Commit, h.Applied)
+	return fmt.Sprintf("follower %d of %d %v epoch %d hard %+v end %+v durable %v commit %v applied %v table %v", f.self, f.leader, f.stage, f.epoch,
+		f.local.Hard, h.End, h.Durable, h.Commit, h.Applied, h.Table.Ends)
 }

@@ -68,6 +68,8 @@ type Follower struct {
 
 	commit  txn.Zxid // largest that the leader named since UPTODATE
 	open    txn.Zxid // applied so far, it may serve
+	nonce   uint64   // of the last ping
+	shown   txn.Zxid // durable in the last answer
 	touches []zab.Touch
 	answers []answer
 	stats   struct{ diff, trunc, snap uint64 }
@@ -116,7 +118,7 @@ func (f *Follower) wake() {
 
 // advance does what has become possible: completions first, then the one ack of the turn, then the deadlines.
 func (f *Follower) advance() {
-	for _, step := range [...]func(){f.onDisk, f.apply, f.ack, f.answer, f.checkLimits} {
+	for _, step := range [...]func(){f.onDisk, f.apply, f.showProgress, f.ack, f.answer, f.checkLimits} {
 		step()
 		if f.leave != nil {
 			return
@@ -343,9 +345,7 @@ func (f *Follower) quit(code zab.ByeCode, leave zab.Leave) {
 // fatal ends the process: what was found is for people to look at.
 func (f *Follower) fatal(code int, format string, args ...any) {
 	reason := fmt.Sprintf(format, args...)
-	h := f.local.Hist
-	f.fx.Add(zab.Fatal{Code: code, Reason: reason, Dump: fmt.Sprintf("follower %d of %d %v epoch %d hard %+v end %+v durable %v commit %v applied %v "+
-		"table %v", f.self, f.leader, f.stage, f.epoch, f.local.Hard, h.End, h.Durable, h.Commit, h.Applied, h.Table.Ends)})
+	f.fx.Add(zab.Fatal{Code: code, Reason: reason, Dump: f.String()})
 	f.quit(zab.ByeRole, zab.Leave{Reason: reason})
 }
 

@@ -2,7 +2,9 @@ package leader
 
 import (
 	"fmt"
+	"time"
 
+	"github.com/zkd-project/zkd/txn"
 	"github.com/zkd-project/zkd/zab"
 )
 
@@ -11,6 +13,35 @@ type drain struct {
 	target zab.ServerID // 0: nobody else can lead, the own history is brought to an end as far as possible
 	stop   bool         // a graceful stop: this server leaves, whatever becomes of it
 	until  zab.Instant
+	// raise is an epoch that somebody has promised elsewhere: this server promises it as well before it leaves, so that its next epoch
+	// is above it. raiseID is the disk operation.
+	raise   txn.Epoch
+	raiseID uint64
+}
+
+// stuck is a voter that has promised more than this epoch and can therefore not follow.
+type stuck struct {
+	id       zab.ServerID
+	accepted txn.Epoch
+	since    zab.Instant
+}
+
+// reepochDelay is how long a stuck voter may stay away before this leader gives itself a new epoch.
+const reepochDelay = 2 * time.Second
+
+// onStuck remembers a voter that was turned away for its promise, and helps it when it keeps coming (§16.3): a handover to oneself is a
+// new epoch, above all that was promised.
+func (l *Leader) onStuck(id zab.ServerID, accepted txn.Epoch) {
+	if !l.cfg.Members.Voter(id) || accepted <= l.epoch || accepted >= txn.MaxEpoch {
+		return
+	}
+	if l.stuck.id != id {
+		l.stuck = stuck{id: id, since: l.now}
+	}
+	l.stuck.accepted = max(l.stuck.accepted, accepted)
+	if l.phase == zab.Broadcast && l.drain == nil && l.now.Sub(l.stuck.since) >= reepochDelay {
+		l.startDrain(&drain{raise: l.stuck.accepted})
+	}
 }
 
 // beginDrain stops taking writes and looks for a successor: want, or the best that is in step (§16.1). A stop goes on without one.
@@ -30,8 +61,26 @@ func (l *Leader) beginDrain(want zab.ServerID, stop bool) {
 		l.note(zab.Note{Level: zab.Warn, Message: zab.NoteHandover, Peer: want, Reason: "nobody can take over"})
 		return
 	}
-	l.drain = &drain{target: target, stop: stop, until: l.now.Add(l.cfg.HandoverLimit)}
-	l.note(zab.Note{Message: zab.NoteHandover, Peer: target, Zxid: l.local.Hist.End.Zxid})
+	l.startDrain(&drain{target: target, stop: stop})
+}
+
+func (l *Leader) startDrain(d *drain) {
+	d.until = l.now.Add(l.cfg.HandoverLimit)
+	l.drain = d
+	l.note(zab.Note{Message: zab.NoteHandover, Peer: d.target, Zxid: l.local.Hist.End.Zxid})
+}
+
+// raised reports whether the promise that the next epoch must be above is on disk.
+func (l *Leader) raised(d *drain) bool {
+	h := l.local.Hard
+	if d.stop || h.Accepted >= d.raise {
+		return true
+	}
+	if d.raiseID == 0 {
+		h.Accepted, h.AcceptedLeader = d.raise, l.self
+		d.raiseID = l.local.SaveHard(l.now, h)
+	}
+	return false
 }
 
 // successor is want if it may lead now, otherwise the voter with the most of the history; a voter short of disk only if there is no
@@ -66,7 +115,9 @@ func (l *Leader) drainOn() {
 	}
 	switch {
 	case quiet && ready:
-		l.handOver(d)
+		if l.raised(d) {
+			l.handOver(d)
+		}
 	case l.now < d.until:
 	case d.stop:
 		l.quit(zab.ByeDrain, zab.Leave{Reason: "stopping, with work unfinished", Stopped: true})

@@ -47,6 +47,7 @@ type Leader struct {
 	pulse  pulse
 	rounds rounds
 	drain  *drain
+	stuck  stuck
 	stats  struct{ diff, trunc, snap uint64 }
 }
 
@@ -213,6 +214,7 @@ func (l *Leader) onBye(x *learner, bye *zab.Bye) {
 	switch bye.Code {
 	case zab.ByeEpochTooOld: // it promised more; without it, perhaps nothing is possible
 		l.hopeless[x.id] = true
+		l.onStuck(x.id, bye.Accepted)
 		l.note(zab.Note{Level: zab.Warn, Message: zab.NoteRefused, Peer: x.id, Reason: fmt.Sprintf("it has promised epoch %d", bye.Accepted)})
 	case zab.ByeGoodbye: // §16.2: no need to wait for its silence
 		delete(l.pulse.heard, x.id)
