@@ -109,8 +109,8 @@ func (w *world) truncate() error {
 }
 
 func (w *world) purge() error {
-	if w.rng.IntN(2) == 0 {
-		w.base = w.h.recs[len(w.h.recs)-1-w.rng.IntN(3)]
+	if next := w.h.recs[len(w.h.recs)-1-w.rng.IntN(3)]; w.rng.IntN(2) == 0 && next.Zxid > w.base.Zxid {
+		w.base = next
 	}
 	w.say("purge %v", w.base.Zxid)
 	_, err := w.l.Purge(w.base.Zxid, 0)
@@ -249,4 +249,63 @@ func (w *world) requireBroken(hint string) {
 		require.ErrorIs(w.t, err, syscall.EIO, hint)
 	}
 	require.Equal(w.t, steps, w.d.Steps(), "nothing is tried again")
+}
+
+// K16: an install of a snapshot that the power ends leaves the old log or the new one, as the manifest says.
+func TestPowerCutAtEveryStepOfAnInstall(t *testing.T) {
+	base := history{base: txn.MakeZxid(5, 3), baseChain: 99}
+	for step := 1; ; step++ {
+		finished := false
+		for fate := range uint64(6) {
+			hint := fmt.Sprintf("step %d fate %d", step, fate)
+			luck := rand.New(rand.NewPCG(fate, uint64(step)))
+			w := newWorld(t, 1)
+			require.NoError(t, w.open())
+			require.NoError(t, w.work(workload))
+			s, owed := w.start(), w.h
+			w.d.CrashAt(w.d.Steps() + step)
+			err := w.l.Reset(2, base.base, base.baseChain)
+			if err == nil { // here the manifest becomes durable
+				s = txnlog.Start{Generation: 2, Base: base.base, BaseChain: base.baseChain, Unclean: true}
+				owed = history{base: base.base, baseChain: base.baseChain}
+				err = w.l.RemoveOldGenerations()
+			}
+			if err == nil {
+				next := owed
+				recs := next.make(2, 100, 5)
+				if err = w.l.Append(recs, 0); err == nil {
+					owed = next
+					finished = true
+				}
+			}
+			w.d.Crash(luck)
+			w.d.Reboot()
+			l, _, _, openErr := reopen(w.d, s)
+			require.NoError(t, openErr, hint)
+			if end, _ := l.End(); err != nil && s.Generation == 2 && end != owed.base {
+				owed.make(2, 100, 5) // the append under which the power went has survived
+			}
+			oldest, _ := l.Oldest()
+			requireHolds(t, l, &owed, oldest)
+			if s.Generation == 1 {
+				require.NoError(t, l.Reset(2, base.base, base.baseChain), hint)
+			}
+			require.NoError(t, l.RemoveOldGenerations(), hint)
+			for _, name := range names(t, w.d) {
+				require.Contains(t, name, "log.0000000000000002.", hint)
+			}
+		}
+		if finished {
+			return
+		}
+	}
+}
+
+func names(t *testing.T, d *sim.Disk) (out []string) {
+	entries, err := d.List(dir)
+	require.NoError(t, err)
+	for _, e := range entries {
+		out = append(out, e.Name)
+	}
+	return out
 }

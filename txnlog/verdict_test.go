@@ -14,7 +14,7 @@ import (
 
 // wreck is a log of one or more segments that a test damages. offsets are those of the batches in the last segment.
 type wreck struct {
-	t       *testing.T
+	t       testing.TB
 	d       *sim.Disk
 	h       *history
 	names   []string
@@ -22,7 +22,7 @@ type wreck struct {
 }
 
 // newWreck appends one-sector batches until the log has the wanted segments, the last with three batches.
-func newWreck(t *testing.T, segments int) *wreck {
+func newWreck(t testing.TB, segments int) *wreck {
 	w := &wreck{t: t, d: newDisk(), h: &history{}}
 	l, _, _ := mustOpen(t, w.d, txnlog.Start{Generation: 1})
 	inLast := 0
@@ -295,36 +295,4 @@ func TestReadSegmentForADump(t *testing.T) {
 	require.Equal(t, w.offsets[2], corrupt.Offset)
 	_, err = txnlog.ReadSegment(w.d, dir+"/none", each)
 	require.ErrorIs(t, err, fs.ErrNotExist)
-}
-
-func FuzzReadSegment(f *testing.F) {
-	w := newWreck(&testing.T{}, 1)
-	w.file(w.last(), func(file env.File) {
-		b := make([]byte, 4*sector)
-		if _, err := file.ReadAt(b, 0); err != nil {
-			f.Fatal(err)
-		}
-		f.Add(b)
-		f.Add(b[:2*sector])
-	})
-	f.Fuzz(func(t *testing.T, b []byte) {
-		d := newDisk()
-		require.NoError(t, d.MkdirAll(dir))
-		fuzzed := &wreck{t: t, d: d}
-		fuzzed.create(dir+"/"+w.names[0], b)
-		prev := txn.Zxid(0)
-		n := 0
-		_, err := txnlog.ReadSegment(d, dir+"/"+w.names[0], func(h txnlog.BatchHeader, recs []txn.Record) error {
-			for _, r := range recs {
-				n++
-				require.True(t, prev == 0 || r.Prev == prev)
-				prev = r.Zxid
-			}
-			return nil
-		})
-		_, _, got, openErr := reopen(d, txnlog.Start{Generation: 1, Unclean: true})
-		if err == nil && openErr == nil {
-			require.Len(t, got, n)
-		}
-	})
 }
