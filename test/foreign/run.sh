@@ -52,13 +52,15 @@ failed=0
 # stop_server ends the ensemble that this script started, and waits for it.
 stop_server() {
 	[ -n "$server" ] || return 0
+	local tries=0
 	kill -TERM "$server" 2>/dev/null || true
-	(sleep 20 && kill -KILL "$server") >/dev/null 2>&1 &
-	local killer=$!
+	while kill -0 "$server" 2>/dev/null; do
+		tries=$((tries + 1))
+		[ "$tries" -ne 200 ] || kill -KILL "$server"
+		sleep 0.1
+	done
 	server_code=0
 	wait "$server" || server_code=$?
-	kill "$killer" 2>/dev/null || true
-	wait "$killer" 2>/dev/null || true
 	server=
 }
 trap 'stop_server; rm -rf "$work"' EXIT
