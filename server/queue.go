@@ -28,7 +28,7 @@ type entry struct {
 }
 
 // barrier reports whether the entry needs the ensemble; a read does not.
-func (e *entry) barrier() bool { return e.op == proto.OpSync || e.op.IsWrite() }
+func (e *entry) barrier() bool { return e.op == proto.OpSync || e.op.IsWrite() && e.op.Known() }
 
 // queue is requests in the order of arrival. entries[head:] wait; those before started have been looked at for an early start.
 type queue struct {
