@@ -105,20 +105,23 @@ func freePorts(n int) ([]int, error) {
 
 // runEnsemble runs the members until ctx ends or one of them fails.
 func runEnsemble(ctx context.Context, cfgs []*zooConfig, out, errOut io.Writer) error {
+	logs, err := openLogs(cfgs)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		for _, f := range logs {
+			f.Close()
+		}
+	}()
 	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
 	var wg sync.WaitGroup
-	defer wg.Wait()
+	defer wg.Wait() // before the log files are closed
+	defer cancel()
 	fail := make(chan error, len(cfgs))
 	var members []*node
-	defer cancel()
-	for _, c := range cfgs {
-		f, err := os.OpenFile(filepath.Join(c.DataDir, "zkd.log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
-		if err != nil {
-			return err
-		}
-		defer f.Close()
-		log, err := newLogger(f, "text", "info")
+	for i, c := range cfgs {
+		log, err := newLogger(logs[i], "text", "info")
 		if err != nil {
 			return err
 		}
@@ -163,6 +166,19 @@ func runEnsemble(ctx context.Context, cfgs []*zooConfig, out, errOut io.Writer) 
 	case err := <-fail:
 		return err
 	}
+}
+
+// openLogs opens each member's log file.
+func openLogs(cfgs []*zooConfig) ([]*os.File, error) {
+	var files []*os.File
+	for _, c := range cfgs {
+		f, err := os.OpenFile(filepath.Join(c.DataDir, "zkd.log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+		if err != nil {
+			return nil, err
+		}
+		files = append(files, f)
+	}
+	return files, nil
 }
 
 func connectString(cfgs []*zooConfig) string {

@@ -132,7 +132,7 @@ func (n *node) run(ctx context.Context) error {
 	pctx, stopPeer := context.WithCancel(ctx)
 	defer stopPeer()
 	go func() {
-		err := n.srv.Serve(sctx, n.ln)
+		err := n.srv.Run(sctx, n.ln)
 		stopPeer()
 		served <- err
 	}()
@@ -161,10 +161,8 @@ func (n *node) waitReady(ctx context.Context) error {
 	t := time.NewTicker(5 * time.Millisecond)
 	defer t.Stop()
 	for {
-		if r := n.peer.Status().Role; r == zab.Leading || r == zab.Following || r == zab.Observing {
-			if n.srv.Serving() {
-				return nil
-			}
+		if st := n.peer.Status(); st.Phase == zab.Broadcast {
+			return nil
 		}
 		select {
 		case <-ctx.Done():
