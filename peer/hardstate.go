@@ -54,7 +54,7 @@ type hardRecord struct {
 	Directory uint64 // drawn when the directory was made
 	Boot      uint64 // counts starts
 	Unclean   bool   // no clean stop since the start
-	Vouched   bool   // the operator vouched for this empty member, and nothing was promised since
+	Vouched   bool   // the operator vouched for this member while it was empty; means nothing once it is not
 	// Generation and Watermark: the log of this generation was durable up to this zxid when the record was written.
 	Generation uint64
 	Watermark  txn.Zxid

@@ -170,7 +170,6 @@ func (s *Storage) SaveHardState(h zab.HardState) error {
 		}
 		rec := s.hard.rec
 		rec.HardState = h
-		rec.Vouched = rec.Vouched && h.Accepted == 0
 		if err := s.saveHard(rec); err != nil {
 			return err
 		}

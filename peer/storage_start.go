@@ -65,7 +65,7 @@ func OpenStorage(cfg StorageConfig, sm StateStore) (*Storage, Recovered, error) 
 func (st *starting) run() error {
 	for _, step := range []func() error{
 		st.refuseForeign, st.takeFolders, st.readInitialized, st.readHard, st.readManifest,
-		st.openSnapshots, st.restore, st.openLog, st.rewrite, st.tidy, st.report,
+		st.openSnapshots, st.restore, st.openLog, st.moveDamaged, st.rewrite, st.tidy, st.report,
 	} {
 		if err := step(); err != nil {
 			return err
@@ -270,7 +270,7 @@ func (st *starting) readManifest() error {
 		return lerr
 	}
 	data := slices.ContainsFunc(files, func(f place) bool { return isData(f.name) })
-	if errors.Is(err, fs.ErrNotExist) && !data && st.hard.rec.Accepted == 0 && st.hard.rec.Generation == 0 && len(st.lost) == 0 {
+	if errors.Is(err, fs.ErrNotExist) && !data && st.hard.rec.Accepted == 0 && st.hard.rec.Generation == 0 {
 		return st.saveManifest(manifest{Generation: 1}) // the first start
 	}
 	if err := st.lose(err.Error()); err != nil {
@@ -485,6 +485,18 @@ func (st *starting) newGeneration() error {
 	return st.saveManifest(manifest{Generation: next, Base: st.out.Applied, Snapshots: st.man.Snapshots})
 }
 
+// moveDamaged sets aside what was passed over, while the manifest still names it: what it does not name is removed.
+func (st *starting) moveDamaged() error {
+	files, err := st.files()
+	if err != nil {
+		return err
+	}
+	return st.setAside(files, func(name string) bool {
+		damaged := slices.ContainsFunc(st.broken, func(z txn.Zxid) bool { return snapshot.Name(z) == name })
+		return damaged || name == initializedName && st.initialText == nil
+	})
+}
+
 // rewrite is O15. The promises get a new file, not a new slot: if the fsync of the folder failed when this one was made, no later
 // one makes its name durable.
 func (st *starting) rewrite() error {
@@ -527,19 +539,8 @@ func (st *starting) fresh() bool {
 	return h.Accepted == 0 && !h.Recovering && st.logEnd().Zxid == 0 && len(st.man.Snapshots) == 0
 }
 
-// tidy removes what the manifest does not name: it was given up, or never came to its end. Damaged files go aside.
+// tidy removes what the manifest does not name: it was given up, or never came to its end.
 func (st *starting) tidy() error {
-	files, err := st.files()
-	if err != nil {
-		return err
-	}
-	err = st.setAside(files, func(name string) bool {
-		damaged := slices.ContainsFunc(st.broken, func(z txn.Zxid) bool { return snapshot.Name(z) == name })
-		return damaged || name == initializedName && st.initialText == nil
-	})
-	if err != nil {
-		return err
-	}
 	infos, err := st.snaps.List()
 	if err != nil {
 		return err
