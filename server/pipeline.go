@@ -215,6 +215,9 @@ func (c *conn) read(e *entry) {
 	} else {
 		out, w, code = m.Read(e.op, e.body, e.ids, out)
 	}
+	if e.op == proto.OpMultiRead && code == proto.ErrMarshalling {
+		out = appendStrayMulti(out, e.body)
+	}
 	zxid := m.LastZxid()
 	h := proto.ReplyHeader{Xid: e.xid, Zxid: int64(zxid), Err: code}
 	h.Append(out[header:header])
@@ -229,4 +232,12 @@ func (c *conn) read(e *entry) {
 		c.rep.watches.add(c, w.Path, watchData)
 	}
 	c.pushed()
+}
+
+// appendStrayMulti appends the empty list of results that the original sends behind the error of a multiRead that holds a write.
+func appendStrayMulti(dst, body []byte) []byte {
+	if _, err := proto.DecodeMulti(proto.NewReader(body)); err != nil {
+		return dst
+	}
+	return proto.AppendMultiResults(dst, nil)
 }
