@@ -128,7 +128,7 @@ func (f *Follower) pong() {
 // showProgress answers the last ping once more when the disk has come on before NEWLEADER: acks must not be sent yet (K04), and without
 // either a long stream would wait for the next ping after every window.
 func (f *Follower) showProgress() {
-	if f.stage >= stageRecords && f.stage < stageAcked && f.nonce != 0 && f.local.Hist.Durable > f.shown {
+	if f.stage >= stageRecords && f.stage < stageAcked && f.local.Hist.Durable > f.shown {
 		f.pong()
 	}
 }

@@ -111,8 +111,12 @@ func (f *Follower) wake() {
 		return
 	}
 	shift := min(late, f.cfg.HbTimeout-f.shifted)
+	floor := f.heard
+	if shift > 0 { // at least one ping interval is left to read what lies in the socket
+		floor = f.now.Add(f.cfg.PingInterval() - f.cfg.Silence())
+	}
 	f.shifted += shift
-	f.heard = min(f.now, f.heard.Add(shift))
+	f.heard = min(f.now, max(floor, f.heard.Add(shift)))
 	f.moved = min(f.now, f.moved.Add(shift))
 }
 
@@ -133,7 +137,7 @@ func (f *Follower) on(ev zab.Event) {
 	case zab.DialFailed:
 		f.onDialFailed(ev)
 	case zab.Received:
-		if ev.Conn == f.conn && f.conn != 0 {
+		if ev.Conn == f.conn && f.conn != 0 && f.leaveID == 0 {
 			f.heard = f.now
 			f.onPacket(ev.Packet)
 		}
@@ -144,7 +148,9 @@ func (f *Follower) on(ev zab.Event) {
 	case zab.ConnDown:
 		if ev.Conn == f.conn && f.conn != 0 {
 			f.conn = 0
-			f.lost("the connection to the leader is gone")
+			if f.leaveID == 0 {
+				f.lost("the connection to the leader is gone")
+			}
 		}
 	case zab.SnapshotReceived:
 		f.onSnapshotReceived(ev)

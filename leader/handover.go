@@ -141,7 +141,11 @@ func (l *Leader) handOver(d *drain) {
 			}
 		}
 	}
-	l.quit(zab.ByeDrain, zab.Leave{Reason: "handed over", Designated: target, Stopped: d.stop})
+	reason := "handed over"
+	if target == 0 {
+		reason = "stopping"
+	}
+	l.quit(zab.ByeDrain, zab.Leave{Reason: reason, Designated: target, Stopped: d.stop})
 }
 
 // onDisk: a leader short of space lets somebody else lead, if there is one that is not (§18.6).

@@ -48,15 +48,20 @@ func (l *Leader) wake() {
 		return
 	}
 	shift := min(late, l.cfg.HbTimeout-p.shifted)
+	// After a stall there is at least one ping interval left to read what lies in the sockets.
+	floor := l.now.Add(l.cfg.PingInterval() - l.cfg.Silence())
+	if shift <= 0 {
+		floor = math.MinInt64
+	}
 	p.shifted += shift
 	p.awake = l.now
 	for _, id := range l.voters {
 		if t, ok := p.heard[id]; ok {
-			p.heard[id] = min(l.now, t.Add(shift))
+			p.heard[id] = min(l.now, max(floor, t.Add(shift)))
 		}
 	}
 	for _, x := range l.learners {
-		x.heard = min(l.now, x.heard.Add(shift))
+		x.heard = min(l.now, max(floor, x.heard.Add(shift)))
 	}
 	l.waitFrom = min(l.now, l.waitFrom.Add(shift))
 	if l.phase != zab.Broadcast {
@@ -177,10 +182,14 @@ func (l *Leader) checkQuorum() {
 	p := &l.pulse
 	if p.suspect && l.confirmed(p.suspectNonce) {
 		p.suspect = false
+		for _, x := range l.learners { // the others get as much time from now
+			x.heard = l.now
+		}
 	}
 	switch {
 	case p.suspect && l.now >= p.suspectUntil: // L6
 		l.quit(zab.ByeRole, zab.Leave{Reason: "no quorum answered after a stall of this server"})
+	case p.suspect:
 	case l.now.Sub(l.contact()) >= l.cfg.Silence(): // L1
 		l.quit(zab.ByeRole, zab.Leave{Reason: "lost contact with a quorum"})
 	case len(l.batches) > 0 && l.now.Sub(max(l.batches[0].at, p.awake)) >= l.cfg.ProposalStall: // L2
@@ -210,7 +219,7 @@ func (l *Leader) checkLearners() {
 	for _, x := range l.learners {
 		switch {
 		case x.gone:
-		case l.now.Sub(x.heard) >= l.cfg.Silence():
+		case !l.pulse.suspect && l.now.Sub(x.heard) >= l.cfg.Silence():
 			l.drop(x, zab.ByeSlow, "silent")
 		case x.synced && len(x.window) > 0 && l.now.Sub(max(x.window[0].at, l.pulse.awake)) >= l.cfg.ProposalStall:
 			l.drop(x, zab.ByeSlow, fmt.Sprintf("%v is not acked", x.window[0].last))

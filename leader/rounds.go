@@ -90,8 +90,8 @@ func (l *Leader) ask(conn zab.ConnID, r reply) {
 func (l *Leader) answer() {
 	l.takeProven()
 	r := &l.rounds
-	// One wave at a time: the next begins when the last is confirmed, at the regular ping at the latest.
-	if n := len(r.asks); n > 0 && r.asks[n-1].need > l.pulse.nonce && l.confirmed(l.pulse.nonce) {
+	// One wave at a time: who asked after the one that others still wait for gets the next, which may be the regular one.
+	if len(r.asks) > 0 && r.asks[0].need > l.pulse.nonce {
 		l.ping()
 	}
 	l.takeProven()
