@@ -1,6 +1,10 @@
 package quorum
 
-import "github.com/zkd-project/zkd/zab"
+import (
+	"time"
+
+	"github.com/zkd-project/zkd/zab"
+)
 
 // onBallot takes p's latest notification into the election (§5.3, 2).
 func (n *Node) onBallot(now zab.Instant, p *peer) {
@@ -13,8 +17,10 @@ func (n *Node) onBallot(now zab.Instant, p *peer) {
 	if m.Vote.Leader == p.id {
 		p.own, p.hasOwn = m.Vote, true
 	}
-	if m.Vote.Leader == 0 && n.vote.Leader == p.id {
-		n.restartRound(now) // it does not want to lead: not votable, or leaving a role
+	if m.Vote.Leader == 0 && m.Round >= n.round && n.vote.Leader == p.id {
+		// It does not want to lead: not votable, or leaving a role. What it said in an older round may have been overtaken by its vote
+		// that came by way of others.
+		n.restartRound(now)
 	}
 	if !p.voter || !m.Votable {
 		p.voted = false // supports nobody; counts as an answer
@@ -97,7 +103,20 @@ func (n *Node) decided(now zab.Instant) bool {
 	if n.quorumAt == zab.Never {
 		n.quorumAt = now
 	}
-	return n.complete() || now >= n.quorumAt.Add(n.cfg.FinalizeWait)
+	return n.complete() || now >= n.quorumAt.Add(n.finalizeWait())
+}
+
+// finalizeWait is how long a missing voter is waited for. In a founding nobody is in a hurry, and an empty voter that has not seen
+// all the others yet would miss it and have to be re-admitted.
+func (n *Node) finalizeWait() time.Duration {
+	if n.local.Fresh {
+		for _, p := range n.peers {
+			if p.voter && p.connected && p.hasLast && p.last.Fresh && !p.voted {
+				return n.cfg.ConnectLimit
+			}
+		}
+	}
+	return n.cfg.FinalizeWait
 }
 
 // supports reports whether id votes for leader in this round; with ahead also when it already leads or follows as this round's
@@ -136,13 +155,19 @@ func (n *Node) answered(p *peer) bool {
 	}
 	switch {
 	case p.hasSaid: // its role, in answer to this election
-		return true
+		return p.said.State == zab.Leading || n.saysLeading(p.said.Leader)
 	case !p.hasLast || p.last.State != zab.Looking || p.last.Votable:
 		return false // a votable one without a vote is about to have one
 	default:
 		// Not votable. An empty one may see the founding a moment after this server did.
 		return !(p.last.Fresh && n.local.Hard.Current == 0)
 	}
+}
+
+// saysLeading reports whether id has said in this election that it leads. Who follows somebody that does not is about to look itself.
+func (n *Node) saysLeading(id zab.ServerID) bool {
+	p := n.peer(id)
+	return p != nil && p.hasSaid && p.said.State == zab.Leading
 }
 
 // ahead compares histories only.

@@ -1,6 +1,10 @@
 package quorum
 
-import "github.com/zkd-project/zkd/zab"
+import (
+	"slices"
+
+	"github.com/zkd-project/zkd/zab"
+)
 
 // heldConn is a learner that came before this server leads.
 type heldConn struct {
@@ -14,6 +18,9 @@ type heldConn struct {
 // connection of the same peer replaces the older one.
 func (n *Node) onAccepted(now zab.Instant, ev zab.Accepted) bool {
 	if n.core != nil && n.role == zab.Leading {
+		if n.core.Phase() <= zab.Discovery {
+			n.try.learners = append(n.try.learners, ev.Conn)
+		}
 		return true
 	}
 	limit := 2 * n.cfg.ConnectLimit
@@ -64,6 +71,7 @@ func (n *Node) onConnDown(ev zab.ConnDown) bool {
 	if n.try.conn == ev.Conn {
 		n.try.conn = 0
 	}
+	n.try.learners = slices.DeleteFunc(n.try.learners, func(c zab.ConnID) bool { return c == ev.Conn })
 	return true
 }
 

@@ -103,19 +103,31 @@ func (n *Node) askedEnough(now zab.Instant) bool {
 	return true
 }
 
-// checkRejoin looks whether p has answered the question. What it said before the loss says nothing: a suspended leader keeps its
-// connections, and its last words.
-func (n *Node) checkRejoin(p *peer) {
-	r := &n.rejoin
-	if r.leader != p.id || r.confirmed || p.last.AnswerTo < r.seq {
+// ask opens the question to the leader that was just lost, if there is anybody to ask.
+func (n *Node) ask(now zab.Instant, leader zab.ServerID, e txn.Epoch) {
+	p := n.peer(leader)
+	if p == nil || !p.connected || e == 0 || p.hasLast && !leadsIn(&p.last, p.id, e) {
 		return
 	}
-	m := &p.last
-	if m.State == zab.Leading && m.Leader == p.id && m.EstablishedEpoch == r.epoch {
+	n.rejoin = rejoin{leader: leader, epoch: e, seq: p.seq, until: now.Add(n.cfg.FinalizeWait)}
+}
+
+// checkRejoin looks whether p has answered the question. That it led before the loss says nothing: a suspended leader keeps its
+// connections, and its last words. That it leads no more needs no asking.
+func (n *Node) checkRejoin(p *peer) {
+	r := &n.rejoin
+	switch {
+	case r.leader != p.id:
+	case !leadsIn(&p.last, p.id, r.epoch):
+		r.over, r.confirmed = true, false
+	case p.last.AnswerTo >= r.seq:
 		r.confirmed = true
-	} else {
-		r.over = true
 	}
+}
+
+// leadsIn reports whether m says that its sender id leads in epoch e.
+func leadsIn(m *zab.Notification, id zab.ServerID, e txn.Epoch) bool {
+	return m.State == zab.Leading && m.Leader == id && m.EstablishedEpoch == e
 }
 
 // pauseOrVote keeps failing attempts apart: a moment after the first, a gap between the starts of later ones.
@@ -199,7 +211,7 @@ func (n *Node) lookingDeadline() zab.Instant {
 		return at
 	}
 	if n.quorumAt != zab.Never {
-		at = min(at, n.quorumAt.Add(n.cfg.FinalizeWait))
+		at = min(at, n.quorumAt.Add(n.finalizeWait()))
 	}
 	for _, p := range n.peers {
 		if p.leadingAt != zab.Never && !p.penalty {

@@ -102,6 +102,7 @@ func (n *Node) onHeard(now zab.Instant, from zab.ServerID, m zab.Notification) {
 			p.dirty = true // tell it how things are; never change role for it
 		}
 		n.leaderWavers(p)
+		n.checkOutvoted()
 	case n.stage == voting:
 		n.onBallot(now, p)
 	}

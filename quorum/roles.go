@@ -22,6 +22,8 @@ type attempt struct {
 	leader zab.ServerID
 	until  zab.Instant // when it must have come past discovery; Never: the core's own limits are enough
 	conn   zab.ConnID  // newest connection to the leader, 0 if none
+
+	learners []zab.ConnID // connections that a leader core has been given, while it is in discovery
 }
 
 // enter takes a role. An empty voter that no founding covers first writes down that it is recovering.
@@ -40,7 +42,9 @@ func (n *Node) becomeLeader(now zab.Instant, a attempt) {
 	a.until = zab.Never
 	n.becomeRole(now, zab.Leading, a)
 	n.core = n.cores.leader(n.local, n.fx, now)
-	n.runCore(now, n.releaseHeld())
+	evs := n.releaseHeld()
+	n.keepLearners(evs)
+	n.runCore(now, evs)
 }
 
 func (n *Node) becomeFollower(now zab.Instant, a attempt) {
@@ -94,6 +98,9 @@ func (n *Node) runCore(now zab.Instant, evs []zab.Event) {
 		n.lead, n.draining = lead, draining
 		n.tellAll()
 	}
+	if n.core.Phase() > zab.Discovery {
+		n.try.learners = nil
+	}
 	if lead != 0 && !n.beenUp {
 		n.beenUp, n.failures, n.designated = true, 0, 0
 	}
@@ -113,8 +120,8 @@ func (n *Node) leaveRole(now zab.Instant, leave zab.Leave) {
 	}
 	n.beginLooking(now, leave.Reason)
 	n.tellDirty()
-	if p := n.peer(leader); p != nil && p.connected && leave.Lost && epoch != 0 && leave.Designated == 0 {
-		n.rejoin = rejoin{leader: leader, epoch: epoch, seq: p.seq, until: now.Add(n.cfg.FinalizeWait)}
+	if leave.Lost && leave.Designated == 0 {
+		n.ask(now, leader, epoch)
 	}
 	if n.served {
 		n.served, n.lost, n.lostAt = false, true, now
@@ -165,12 +172,15 @@ func (n *Node) checkTry(now zab.Instant) bool {
 	if n.giveUp == "" {
 		return false
 	}
-	if !n.discovering() {
+	if n.core.Phase() > zab.Discovery {
 		n.giveUp = ""
 		return false
 	}
 	if n.try.conn != 0 {
 		n.add(zab.Close{Conn: n.try.conn, Bye: zab.Bye{Code: zab.ByeRole}})
+	}
+	for _, c := range n.try.learners {
+		n.add(zab.Close{Conn: c, Bye: zab.Bye{Code: zab.ByeRole}})
 	}
 	n.leaveRole(now, zab.Leave{Reason: n.giveUp})
 	return true
@@ -195,6 +205,41 @@ func (n *Node) leaderWavers(p *peer) {
 		return // it may still be busy with its barrier
 	}
 	n.giveUp = "the server that was to lead does not"
+}
+
+// checkOutvoted sees that the voters turned to somebody else right behind this server's election, so that nobody will come (K35). Those that have
+// come already are the leader core's business. After a handover the others need a moment to hear of it.
+func (n *Node) checkOutvoted() {
+	if n.role != zab.Leading || n.try.kind == handover || n.core.Phase() > zab.Discovery {
+		return
+	}
+	if n.cfg.Members.Satisfied(func(id zab.ServerID) bool { return id != n.cfg.Self && n.turnedAway(n.peer(id)) }) {
+		n.giveUp = "a quorum turned to another server"
+	}
+}
+
+// turnedAway reports that p's latest word excludes that it supports this server's leadership. Within a round votes only get better.
+func (n *Node) turnedAway(p *peer) bool {
+	m := &p.last
+	switch {
+	case !p.connected || !p.hasLast:
+		return false
+	case m.State != zab.Looking:
+		return m.Leader != n.cfg.Self
+	case m.Vote.Leader == 0:
+		return false
+	default:
+		return m.Round > n.round || m.Round == n.round && m.Vote.Leader != n.cfg.Self && m.Vote.Better(n.vote)
+	}
+}
+
+// keepLearners remembers which connections to close if this server is outvoted.
+func (n *Node) keepLearners(evs []zab.Event) {
+	for _, ev := range evs {
+		if a, ok := ev.(zab.Accepted); ok {
+			n.try.learners = append(n.try.learners, a.Conn)
+		}
+	}
 }
 
 // leaderGone sees that the process of the server which was to lead is not there.
