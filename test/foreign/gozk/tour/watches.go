@@ -55,6 +55,9 @@ func (v *visit) watchOnce() error {
 	_, err = v.zk.Sync(v.at("w"))
 	k.noError(err, "sync")
 	k.event(events, zk.EventNodeDataChanged, v.at("w"))
+	if k.err != nil {
+		return k.err
+	}
 	if _, again := <-events; again { // the client closes the channel behind the one event
 		k.equal(again, false, "a second event")
 	}
