@@ -64,7 +64,6 @@ func (f *fake) dial(context.Context, string, string) (net.Conn, error) {
 		return nil, fmt.Errorf("connection refused")
 	}
 	ours, theirs := net.Pipe()
-	f.conns = append(f.conns, ours)
 	go f.serve(ours)
 	return theirs, nil
 }
@@ -79,6 +78,16 @@ func (f *fake) leave() {
 	}
 }
 
+// notify sends an event to all clients, as if somebody else had caused it.
+func (f *fake) notify(typ proto.EventType, path string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, nc := range f.conns {
+		nc.Write(proto.AppendFrame(nil, &proto.ReplyHeader{Xid: proto.XidNotification, Zxid: -1},
+			&proto.WatcherEvent{Type: typ, State: proto.StateSyncConnected, Path: path}))
+	}
+}
+
 // fakeConn is one client: its watches, by "d" or "c" and path.
 type fakeConn struct {
 	*fake
@@ -88,6 +97,9 @@ type fakeConn struct {
 
 func (f *fake) serve(nc net.Conn) {
 	defer nc.Close()
+	f.mu.Lock()
+	f.conns = append(f.conns, nc)
+	f.mu.Unlock()
 	c := &fakeConn{fake: f, watches: map[string]bool{}}
 	var hello proto.ConnectRequest
 	if b, err := readFrame(nc); err != nil || hello.Decode(proto.NewReader(b)) != nil {

@@ -1,0 +1,107 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"github.com/zkd-project/zkd/proto"
+)
+
+// openTerminal returns both ends of a pseudo-terminal: a user's keyboard and screen, and what a program sees.
+func openTerminal(t *testing.T) (user, program *os.File) {
+	t.Helper()
+	user, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
+	if err != nil {
+		t.Skipf("no pseudo-terminals here: %v", err)
+	}
+	t.Cleanup(func() { user.Close() })
+	require.NoError(t, unix.IoctlSetPointerInt(int(user.Fd()), unix.TIOCSPTLCK, 0))
+	n, err := unix.IoctlGetInt(int(user.Fd()), unix.TIOCGPTN)
+	require.NoError(t, err)
+	program, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", n), os.O_RDWR|unix.O_NOCTTY, 0)
+	require.NoError(t, err)
+	t.Cleanup(func() { program.Close() })
+	return user, program
+}
+
+// view collects what a terminal shows and lets a test wait for text.
+type view struct {
+	mu   sync.Mutex
+	more *sync.Cond
+	text bytes.Buffer
+}
+
+func watchTerminal(f *os.File) *view {
+	v := &view{}
+	v.more = sync.NewCond(&v.mu)
+	go func() { // ends when the test closes the terminal
+		b := make([]byte, 4096)
+		for {
+			n, err := f.Read(b)
+			v.mu.Lock()
+			v.text.Write(b[:n])
+			v.more.Broadcast()
+			v.mu.Unlock()
+			if err != nil {
+				return
+			}
+		}
+	}()
+	return v
+}
+
+// wait returns what was shown up to and with the next occurrence of text.
+func (v *view) wait(text string) string {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	for {
+		if i := strings.Index(v.text.String(), text); i >= 0 {
+			return string(v.text.Next(i + len(text)))
+		}
+		v.more.Wait()
+	}
+}
+
+func TestTerminal(t *testing.T) {
+	f := newFake()
+	addr := listen(t, f)
+	user, program := openTerminal(t)
+	screen := watchTerminal(user)
+	code := make(chan int, 1)
+	go func() { code <- run(t.Context(), []string{"-server", addr}, program, program, program) }()
+	keys := func(s string) {
+		_, err := user.WriteString(s)
+		require.NoError(t, err)
+	}
+	prompt := func(n int) string { return fmt.Sprintf("[zk: %s(CONNECTED) %d] ", addr, n) }
+
+	require.Contains(t, screen.wait(prompt(0)), "Welcome to ZooKeeper!\r\n")
+	keys("get /nopf\x7fe\r") // with a correction
+	require.Contains(t, screen.wait(prompt(1)), "Node does not exist: /nope\r\n")
+	keys("create /a 'x y'\r")
+	require.Contains(t, screen.wait(prompt(2)), "Created /a\r\n")
+	keys("get -w /a\r")
+	require.Contains(t, screen.wait(prompt(3)), "x y\r\n")
+	keys("history\r")
+	require.Contains(t, screen.wait(prompt(4)), "0 - get /nope\r\n1 - create /a 'x y'\r\n2 - get -w /a\r\n3 - history\r\n")
+	keys("\x1b[A\x1b[A\r") // up, up: the get again
+	require.Contains(t, screen.wait(prompt(5)), "x y\r\n")
+
+	// An event that comes while a line is edited is shown above it, and the line is drawn again.
+	keys("sy")
+	screen.wait("sy")
+	f.notify(proto.EventNodeDataChanged, "/a")
+	require.Contains(t, screen.wait(prompt(5)+"sy"), "WatchedEvent state:SyncConnected type:NodeDataChanged path:/a\r\n")
+	keys("nc /\r")
+	require.Contains(t, screen.wait(prompt(6)), "Sync is OK\r\n")
+
+	keys("\x04")
+	require.Equal(t, exitOK, <-code)
+}
