@@ -1,0 +1,114 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+
+	"github.com/zkd-project/zkd/pkg/client"
+	"github.com/zkd-project/zkd/proto"
+)
+
+func get(ctx context.Context, sh *shell, a *arguments) (result, error) {
+	var res result
+	if a.arg(1) != "" {
+		res.note = oldForm("get path [watch]", "get [-s] [-w] path")
+		a.set['w'] = true
+	}
+	data, st, err := sh.read(ctx, a.path(), a.set['w'])
+	if err != nil {
+		return res, err
+	}
+	res.field("data", data)
+	if a.set['s'] || sh.json {
+		res.stat(&st)
+	}
+	res.text = dataText(data)
+	if a.set['s'] {
+		res.text += statText(&st)
+	}
+	return res, nil
+}
+
+// read is Get or GetW, whose watch the shell then follows.
+func (sh *shell) read(ctx context.Context, path string, watch bool) ([]byte, client.Stat, error) {
+	if !watch {
+		return sh.c.Get(ctx, path)
+	}
+	data, st, w, err := sh.c.GetW(ctx, path)
+	sh.follow(w)
+	return data, st, err
+}
+
+func (sh *shell) children(ctx context.Context, path string, watch bool) ([]string, client.Stat, error) {
+	var names []string
+	var st client.Stat
+	var err error
+	if watch {
+		var w *client.Watch
+		names, st, w, err = sh.c.ChildrenW(ctx, path)
+		sh.follow(w)
+	} else {
+		names, st, err = sh.c.Children(ctx, path)
+	}
+	slices.Sort(names)
+	return names, st, err
+}
+
+func ls(ctx context.Context, sh *shell, a *arguments) (result, error) {
+	var res result
+	if a.arg(1) != "" {
+		res.note = oldForm("ls path [watch]", "ls [-w] path")
+		a.set['w'] = true
+	}
+	if a.set['R'] {
+		paths, refused, err := sh.subtree(ctx, a.path(), a.set['w'])
+		if err != nil {
+			return res, err
+		}
+		res.field("paths", paths)
+		res.text = strings.Join(paths, "\n") + "\n"
+		return res, errors.Join(refused...)
+	}
+	names, st, err := sh.children(ctx, a.path(), a.set['w'])
+	if err != nil {
+		return res, err
+	}
+	res.field("children", append([]string{}, names...))
+	res.text = "[" + strings.Join(names, ", ") + "]\n"
+	if a.set['s'] {
+		res.text += statText(&st)
+	}
+	if a.set['s'] || sh.json {
+		res.stat(&st)
+	}
+	return res, nil
+}
+
+func stat(ctx context.Context, sh *shell, a *arguments) (result, error) {
+	var res result
+	if a.arg(1) != "" {
+		res.note = oldForm("stat path [watch]", "stat [-w] path")
+		a.set['w'] = true
+	}
+	var st client.Stat
+	var found bool
+	var err error
+	if a.set['w'] {
+		var w *client.Watch
+		st, found, w, err = sh.c.ExistsW(ctx, a.path())
+		sh.follow(w)
+	} else {
+		st, found, err = sh.c.Exists(ctx, a.path())
+	}
+	if err != nil {
+		return res, err
+	}
+	if !found {
+		return res, &client.OpError{Op: proto.OpExists, Path: a.path(), Err: client.ErrNoNode}
+	}
+	res.stat(&st)
+	res.text = statText(&st)
+	return res, nil
+}
