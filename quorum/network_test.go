@@ -29,13 +29,15 @@ type network struct {
 	gen   map[[2]zab.ServerID]int  // generation of the election connection
 	delay time.Duration            // largest, one way
 	led   map[txn.Epoch]zab.ServerID
-	moves int // establishments
+	moves int  // establishments
+	whole bool // real leader and follower cores instead of the play
 }
 
 type host struct {
 	id      zab.ServerID
 	server  server
 	disk    zab.HardState
+	log     []txn.Record // on disk; whole only
 	node    *Node
 	core    func() *stubCore
 	alive   bool
@@ -106,9 +108,14 @@ func (w *network) start(id zab.ServerID) {
 	rec.Fresh = rec.Fresh && h.disk.Accepted == 0 && !h.disk.Recovering
 	cfg := h.server.config()
 	cfg.Seed = w.rng.next()
+	if w.whole {
+		rec.Hist = zab.NewHistory(zab.Position{}, zab.Position{}, 0, zab.EpochTable{Whole: true}, h.log, 1<<20)
+	}
 	h.node = New(cfg, rec, w.now)
-	h.core = stub(h.node)
-	w.play(h)
+	if !w.whole {
+		h.core = stub(h.node)
+		w.play(h)
+	}
 	w.wake(h)
 	for _, other := range w.ids {
 		w.connect(id, other)
@@ -267,7 +274,6 @@ func (w *network) step(h *host, evs []zab.Event) {
 }
 
 func (w *network) perform(h *host, e zab.Effect) {
-	life := h.life
 	switch e := e.(type) {
 	case zab.Tell:
 		p := pair(h.id, e.To)
@@ -278,15 +284,27 @@ func (w *network) perform(h *host, e zab.Effect) {
 			}
 		})
 	case zab.SaveHardState:
-		way := fmt.Sprint("disk", h.id)
-		done := max(w.now.Add(time.Millisecond+time.Duration(w.rng.next()%uint64(4*time.Millisecond))), w.last[way]+1)
-		w.last[way] = done
-		w.at(done, func() {
-			if h.life == life && h.alive {
-				h.disk = e.State
-				w.event(h.id, zab.DiskDone{ID: e.ID})
+		w.write(h, e.ID, func() { h.disk = e.State })
+	case zab.Append:
+		w.write(h, e.ID, func() { h.log = append(h.log, e.Records...) })
+	case zab.Truncate:
+		w.write(h, e.ID, func() {
+			for len(h.log) > 0 && h.log[len(h.log)-1].Zxid > e.To.Zxid {
+				h.log = h.log[:len(h.log)-1]
 			}
 		})
+	case zab.Initialize:
+		w.write(h, e.ID, func() {})
+	case zab.Prepare:
+		var drafts []txn.Draft
+		for i := range e.Requests {
+			drafts = append(drafts, txn.NewDraft(&txn.Txn{Body: &txn.Secret{Secret: e.Requests[i].Payload}}, &e.Requests[i]))
+		}
+		w.step(h, []zab.Event{zab.Prepared{Drafts: drafts}})
+	case zab.Fatal:
+		require.Failf(w.t, "fatal", "%d: %s", h.id, e.Reason)
+	case zab.ReadLog, zab.SendSnapshot, zab.InstallSnapshot:
+		require.Failf(w.t, "not played", "%T", e)
 	case zab.Dial:
 		w.travel("dial", func() {
 			to := w.hosts[e.Peer]
@@ -306,14 +324,30 @@ func (w *network) perform(h *host, e zab.Effect) {
 		if to == h.id {
 			to = x.from
 		}
+		if !x.open {
+			return
+		}
 		w.travel(fmt.Sprint("data", e.Conn, to), func() {
-			if x.open && !w.cut[pair(x.from, x.to)] {
+			if !w.cut[pair(x.from, x.to)] { // what was sent before a close still arrives
 				w.event(to, zab.Received{Conn: e.Conn, Packet: e.Packet})
 			}
 		})
 	case zab.Close:
 		w.closeWire(e.Conn)
 	}
+}
+
+// write carries out a disk operation of h after a while, behind the earlier ones.
+func (w *network) write(h *host, id uint64, do func()) {
+	way, life := fmt.Sprint("disk", h.id), h.life
+	done := max(w.now.Add(time.Millisecond+time.Duration(w.rng.next()%uint64(4*time.Millisecond))), w.last[way]+1)
+	w.last[way] = done
+	w.at(done, func() {
+		if h.life == life && h.alive {
+			do()
+			w.event(h.id, zab.DiskDone{ID: id})
+		}
+	})
 }
 
 // check holds what must always hold: one leader an epoch, and votes that state the disk (I-7, I-24).

@@ -68,6 +68,7 @@ type server struct {
 func (s server) config() *zab.Config {
 	cfg := zab.DefaultConfig()
 	cfg.Self, cfg.Seed, cfg.ClusterID = s.self, 1, 7
+	cfg.Secret = []byte("secret")
 	for _, id := range s.voters {
 		cfg.Members.Servers = append(cfg.Members.Servers, zab.Server{ID: id})
 	}
