@@ -175,3 +175,36 @@ func FuzzPrepare(f *testing.F) {
 		require.True(t, code == proto.OK || len(out) == 0)
 	})
 }
+
+// Run with -race: a snapshot is written while transactions are applied, and reads go on beside Prepare.
+func TestSnapshotIsWrittenWhileTheMachineGoesOn(t *testing.T) {
+	h := fullMachine(t)
+	want, snap := snapshotBytes(t, h.m), h.m.Snapshot()
+	var got bytes.Buffer
+	written := make(chan error)
+	go func() {
+		_, err := snap.WriteTo(&got)
+		written <- err
+	}()
+	for range 500 {
+		h.ask(proto.OpCreate, create("/v/n-", proto.FlagEphemeralSequential))
+		h.ask(proto.OpSetACL, &proto.SetACLRequest{Path: "/v", ACL: proto.OpenACL(), Version: -1})
+		h.do(txn.Request{Session: h.m.sessions.IDs()[2], Op: proto.OpCloseSession})
+	}
+	require.NoError(t, <-written)
+	require.True(t, bytes.Equal(want, got.Bytes()))
+
+	read := make(chan struct{})
+	go func() {
+		defer close(read)
+		for range 2000 {
+			h.m.Read(proto.OpGetChildren, (&proto.PathWatchRequest{Path: "/v"}).Append(nil), anyone, nil)
+			h.m.SessionTimeout(alice)
+		}
+	}()
+	for range 200 {
+		h.pipeline(request(alice, proto.OpCreate, create("/v/p-", proto.FlagEphemeralSequential)), closing(bob))
+		h.m.Abandon()
+	}
+	<-read
+}
