@@ -41,7 +41,7 @@ type Image struct {
 	digest uint64
 }
 
-// Clone takes an image in constant time. It counts as a change of the tree: call it where the tree may be changed.
+// Clone takes an image in constant time. The goroutine that changes the tree calls it; reads may go on beside it.
 func (t *Tree) Clone() *Image { return &Image{order: t.order.Clone(), digest: t.digest} }
 
 // Len is the number of nodes.

@@ -2,9 +2,13 @@ package datatree
 
 import (
 	"bytes"
+	"encoding/hex"
+	"encoding/json"
 	"fmt"
 	"math"
 	"math/rand"
+	"os"
+	"strconv"
 	"testing"
 	"unsafe"
 
@@ -188,6 +192,53 @@ func TestDigestLeavesOutTheSystemsNodes(t *testing.T) {
 	w.create("/zookeeperx", 0)
 	require.NotEqual(t, before, w.Digest())
 	require.Equal(t, digestByHand(w.Tree), w.Digest())
+}
+
+// The tree and its digest as the original server stored them in a snapshot: TTL nodes, containers, null data, quota, unicode.
+func TestDigestOfARecordedTree(t *testing.T) {
+	type line struct {
+		Kind, Path string
+		Data       json.RawMessage
+		Digest     uint64
+		Stat       struct {
+			Czxid, Mzxid, Pzxid         txn.Zxid
+			Ctime, Mtime                int64
+			Version, Cversion, Aversion int32
+			EphemeralOwner              string
+		}
+	}
+	file, err := os.ReadFile("testdata/recorded-tree.jsonl")
+	require.NoError(t, err)
+	tree, want := empty(), uint64(0)
+	for text := range bytes.Lines(file) {
+		var l line
+		require.NoError(t, json.Unmarshal(text, &l))
+		switch l.Kind {
+		case "node":
+			var data []byte
+			var s string
+			var raw struct{ Hex string }
+			if json.Unmarshal(l.Data, &s) == nil && string(l.Data) != "null" {
+				data = []byte(s)
+			} else if json.Unmarshal(l.Data, &raw) == nil && raw.Hex != "" {
+				data, err = hex.DecodeString(raw.Hex)
+				require.NoError(t, err)
+			}
+			n := newNode(max(l.Path, "/"), data, tree.lists.intern(nil))
+			n.czxid, n.mzxid, n.pzxid, n.ctime, n.mtime = l.Stat.Czxid, l.Stat.Mzxid, l.Stat.Pzxid, l.Stat.Ctime, l.Stat.Mtime
+			n.version, n.cversion, n.aversion = l.Stat.Version, l.Stat.Cversion, l.Stat.Aversion
+			owner, err := strconv.ParseUint(l.Stat.EphemeralOwner, 0, 64)
+			require.NoError(t, err)
+			n.owner = txn.SessionID(owner)
+			tree.add(n)
+		case "zxidDigest":
+			want = l.Digest
+		}
+	}
+	require.Greater(t, tree.Len(), 15)
+	require.NotZero(t, want)
+	require.Equal(t, want, tree.Digest())
+	require.Equal(t, 1, tree.EphemeralCount(), "neither containers nor TTL nodes are ephemerals")
 }
 
 func blocks(tb testing.TB, i *Image) []byte {

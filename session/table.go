@@ -91,7 +91,7 @@ func (t *Table) Secret() []byte { return t.secret }
 // SetSecret keeps a copy of the secret.
 func (t *Table) SetSecret(secret []byte) { t.secret = slices.Clone(secret) }
 
-// Clone returns the table as it is now, in constant time. t marks its shards as shared: call it where t may be changed.
+// Clone returns the table as it is now, in constant time. The goroutine that changes t calls it; reads may go on beside it.
 func (t *Table) Clone() *Table {
 	for i := range t.shards {
 		t.shards[i].shared = true

@@ -22,8 +22,8 @@
 //   - Every Draft that is not refused is applied later in the order of Prepare, or Abandon is called.
 //   - Times of transactions never sink.
 //
-// A Machine has no lock. One goroutine calls Prepare, Apply, Abandon, Snapshot and Restore; they exclude every other call,
-// except that Prepare and Abandon may run beside reads: they change only what is outstanding.
+// A Machine has no lock. One goroutine calls Prepare, Apply, Abandon, Snapshot and Restore. Of these, Apply and Restore exclude
+// every other call; the others may run beside reads, for they change nothing that a read looks at.
 //
 // Order of checks and codes follow Apache ZooKeeper 3.9.
 package statemachine

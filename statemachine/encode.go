@@ -45,7 +45,7 @@ type Snapshot struct {
 	tree     *datatree.Image
 }
 
-// Snapshot takes the state as it is, in constant time.
+// Snapshot takes the state as it is, in constant time. It may run beside reads.
 func (m *Machine) Snapshot() *Snapshot {
 	return &Snapshot{zxid: m.zxid, millis: m.millis, sessions: m.sessions.Clone(), tree: m.tree.Clone()}
 }

@@ -176,7 +176,7 @@ func FuzzPrepare(f *testing.F) {
 	})
 }
 
-// Run with -race: a snapshot is written while transactions are applied, and reads go on beside Prepare.
+// Run with -race: a snapshot is written while transactions are applied, and reads go on beside Prepare and Snapshot.
 func TestSnapshotIsWrittenWhileTheMachineGoesOn(t *testing.T) {
 	h := fullMachine(t)
 	want, snap := snapshotBytes(t, h.m), h.m.Snapshot()
@@ -204,6 +204,7 @@ func TestSnapshotIsWrittenWhileTheMachineGoesOn(t *testing.T) {
 	}()
 	for range 200 {
 		h.pipeline(request(alice, proto.OpCreate, create("/v/p-", proto.FlagEphemeralSequential)), closing(bob))
+		h.m.Snapshot()
 		h.m.Abandon()
 	}
 	<-read
