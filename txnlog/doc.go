@@ -29,6 +29,7 @@
 // anew (Open after an unclean stop, Truncate): the last segment is then copied up to where it is good and renamed into place
 // with the next life, which is the one moment at which the cut happens. Whatever lies behind it with a smaller life was
 // superseded and may go, in whatever order the power lets it.
+// A segment also names the one before it, so that a purged one whose removal the power undid is told from the log's beginning.
 //
 // Invariants:
 //

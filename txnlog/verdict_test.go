@@ -1,6 +1,7 @@
 package txnlog_test
 
 import (
+	"bytes"
 	"io/fs"
 	"testing"
 
@@ -210,32 +211,65 @@ func TestTornTailOrCorruption(t *testing.T) {
 
 // The bytes that a client writes may look like a batch; where they stand in a torn one they prove nothing.
 func TestAClientCannotForgeEvidence(t *testing.T) {
-	w := newWreck(t, 1)
-	w.wipeTail(1) // three batches were there; the third is written by hand below
-	var third []byte
 	twin := newWreck(t, 1)
+	forged := make([]byte, sector)
 	twin.file(twin.last(), func(f env.File) {
-		third = make([]byte, sector)
-		_, err := f.ReadAt(third, twin.offsets[2])
+		_, err := f.ReadAt(forged, twin.offsets[2])
 		require.NoError(t, err)
 	})
-	require.Equal(t, "zkdB", string(third[:4]))
-	d := newDisk()
+	d, h := newDisk(), &history{}
 	l, _, _ := mustOpen(t, d, txnlog.Start{Generation: 1})
-	payload := append(make([]byte, 2*sector), third...)
-	h := &history{}
 	require.NoError(t, l.Append(h.make(1, 10, 1), 0))
 	z, chain := h.end()
-	draft := txn.NewDraft(&txn.Txn{Body: &txn.SetData{Path: "/x", Data: payload}}, &txn.Request{})
-	rec := draft.Seal(z+1, z, chain)
-	require.NoError(t, l.Append([]txn.Record{rec}, 0))
+	seal := func(data []byte) txn.Record {
+		draft := txn.NewDraft(&txn.Txn{Body: &txn.SetData{Path: "/x", Data: data}}, &txn.Request{})
+		return draft.Seal(z+1, z, chain)
+	}
+	data := append([]byte("here"), make([]byte, 3*sector)...)
+	at := 2*sector + 88 + bytes.Index(seal(data).Bytes, []byte("here")) // where the client's bytes start in the file
+	copy(data[3*sector-at:], forged)
+	require.NoError(t, l.Append([]txn.Record{seal(data)}, 0))
 	name := dir + "/" + l.Segments()[0]
 	require.NoError(t, l.Close())
+	(&wreck{t: t, d: d}).file(name, func(f env.File) {
+		b := make([]byte, sector)
+		_, err := f.ReadAt(b, 3*sector)
+		require.NoError(t, err)
+		require.Equal(t, forged, b, "a batch with a larger seq, at its own offset")
+	})
 	require.NoError(t, d.Corrupt(name, 2*sector+1000, 1))
 	_, rep, got := mustOpen(t, d, txnlog.Start{Generation: 1, Watermark: z, Unclean: true})
 	require.Equal(t, rawBytes(h.recs), rawBytes(got))
 	require.Positive(t, rep.CutBytes)
 	require.Contains(t, rep.CutAt, name)
+}
+
+// The removal of a purged segment may come undone. If there is a hole behind it, it is no part of the log any more.
+func TestAPurgedSegmentThatComesBack(t *testing.T) {
+	w := newWreck(t, 4)
+	var old []byte
+	w.file(w.path(0), func(f env.File) {
+		old = make([]byte, 8*sector)
+		_, err := f.ReadAt(old, 0)
+		require.NoError(t, err)
+	})
+	base := w.h.recs[len(w.h.recs)-4]
+	s := txnlog.Start{Generation: 1, Base: base.Zxid, BaseChain: base.Chain}
+	l, _, _ := mustOpen(t, w.d, s)
+	n, err := l.Purge(w.h.recs[14].Zxid, 0)
+	require.NoError(t, err)
+	require.Equal(t, 2, n)
+	require.NoError(t, l.Close())
+	w.create(w.path(0), old)
+	l, rep, _ := mustOpen(t, w.d, s)
+	require.Equal(t, 2, rep.Segments)
+	requireHolds(t, l, w.h, rep.Oldest)
+	require.Len(t, names(t, w.d), 2)
+	s.Base, s.BaseChain = w.h.recs[8].Zxid, w.h.recs[8].Chain
+	w.create(w.path(0), old)
+	_, _, _, err = reopen(w.d, s)
+	var corrupt *txnlog.CorruptError
+	require.ErrorAs(t, err, &corrupt, "the snapshot does not cover the hole")
 }
 
 // A flipped bit anywhere is found, or lies in the last batch that nothing proves, or changes nothing that is read.
