@@ -41,6 +41,7 @@ type host struct {
 	node    *Node
 	core    func() *stubCore
 	alive   bool
+	hung    bool // its disk completes nothing
 	life    int
 	due     zab.Instant
 	inbox   []zab.Event
@@ -298,7 +299,12 @@ func (w *network) perform(h *host, e zab.Effect) {
 	case zab.Prepare:
 		var drafts []txn.Draft
 		for i := range e.Requests {
-			drafts = append(drafts, txn.NewDraft(&txn.Txn{Body: &txn.Secret{Secret: e.Requests[i].Payload}}, &e.Requests[i]))
+			req := &e.Requests[i]
+			var body txn.Body = &txn.Secret{Secret: req.Payload}
+			if sid, rid, ok := txn.ParseReadmit(req.Payload); req.Op == txn.OpReadmit && ok {
+				body = &txn.Readmit{Server: sid, RecoveryID: rid}
+			}
+			drafts = append(drafts, txn.NewDraft(&txn.Txn{Body: body}, req))
 		}
 		w.step(h, []zab.Event{zab.Prepared{Drafts: drafts}})
 	case zab.Fatal:
@@ -333,6 +339,9 @@ func (w *network) perform(h *host, e zab.Effect) {
 			}
 		})
 	case zab.Close:
+		if x := w.conns[e.Conn]; x.open && e.Bye.Code != zab.ByeNone {
+			w.perform(h, zab.Send{Conn: e.Conn, Packet: &e.Bye})
+		}
 		w.closeWire(e.Conn)
 	}
 }
@@ -343,7 +352,7 @@ func (w *network) write(h *host, id uint64, do func()) {
 	done := max(w.now.Add(time.Millisecond+time.Duration(w.rng.next()%uint64(4*time.Millisecond))), w.last[way]+1)
 	w.last[way] = done
 	w.at(done, func() {
-		if h.life == life && h.alive {
+		if h.life == life && h.alive && !h.hung {
 			do()
 			w.event(h.id, zab.DiskDone{ID: id})
 		}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/zkd-project/zkd/txn"
 	"github.com/zkd-project/zkd/zab"
 )
 
@@ -99,6 +100,49 @@ func TestWholeHandover(t *testing.T) {
 		w.agree()
 	})
 }
+
+// a wiped follower comes back, does not count, is re-admitted, and votes again.
+func TestWholeWipedIsReadmitted(t *testing.T) {
+	each(t, 10, func(t *testing.T, n int, seed uint64) {
+		w := wholeNetwork(t, n, seed)
+		l := w.leader(w.ids...)
+		wiped := l%zab.ServerID(n) + 1
+		h := w.hosts[wiped]
+		w.kill(wiped)
+		w.run(50 * time.Millisecond)
+		h.disk, h.log = zab.HardState{}, nil
+		w.start(wiped)
+		w.settle(time.Second, func() bool { return h.disk.Recovering && h.disk.RecoveryID != 0 }, "it writes down that it is recovering")
+		w.settle(2*time.Second, func() bool { return h.node.Status().Votable }, "it counts again")
+		require.Equal(t, l, w.leader(w.ids...))
+		require.Equal(t, 1, w.moves)
+		w.run(100 * time.Millisecond)
+		w.agree()
+	})
+}
+
+// K59: the leader's disk hangs for ever. Another one leads soon after T-diskStall, and the old one, which still answers, is in nobody's way.
+func TestWholeHungLeader(t *testing.T) {
+	each(t, 10, func(t *testing.T, n int, seed uint64) {
+		w := wholeNetwork(t, n, seed)
+		old := w.leader(w.ids...)
+		w.hosts[old].hung = true
+		w.event(old, zab.Submit{Requests: []txn.Request{{Origin: old, Conn: 1, Payload: []byte("x")}}})
+		var rest []zab.ServerID
+		for _, id := range w.ids {
+			if id != old {
+				rest = append(rest, id)
+			}
+		}
+		w.run(zabDefaults.DiskStall)
+		w.settle(300*time.Millisecond, func() bool { return w.leader(rest...) != 0 }, "another leader")
+		w.run(10 * time.Second)
+		require.Equal(t, 2, w.moves)
+		require.Equal(t, zab.Looking, w.hosts[old].node.Status().Role)
+	})
+}
+
+var zabDefaults = zab.DefaultConfig()
 
 // Anything breaks at random; once that stops, all are under one leader with one history (I-47).
 func TestWholeTrouble(t *testing.T) {
