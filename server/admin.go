@@ -103,7 +103,7 @@ func (s *Server) srvr(b *strings.Builder) {
 
 func (s *Server) stat(b *strings.Builder) {
 	fmt.Fprintf(b, "Zookeeper version: %s\nClients:\n", s.versionLine())
-	for _, c := range s.rep.reg.all() {
+	for _, c := range s.rep.reg.sorted() {
 		c.line(b, false)
 	}
 	b.WriteByte('\n')
@@ -174,7 +174,7 @@ func (c *conn) line(b *strings.Builder, full bool) {
 }
 
 func (s *Server) cons(b *strings.Builder) {
-	for _, c := range s.rep.reg.all() {
+	for _, c := range s.rep.reg.sorted() {
 		c.line(b, true)
 	}
 	b.WriteByte('\n')
@@ -213,7 +213,7 @@ func (s *Server) dump(b *strings.Builder) {
 			fmt.Fprintf(b, "\t%s\n", path)
 		}
 	}
-	all := s.rep.reg.all()
+	all := s.rep.reg.sorted()
 	fmt.Fprintf(b, "Connections dump:\nConnections (%d):\n", len(all))
 	for _, c := range all {
 		c.mu.Lock()

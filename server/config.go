@@ -37,7 +37,7 @@ type Config struct {
 	TickTime time.Duration
 	// MinSessionTimeout and MaxSessionTimeout bound what clients ask for. Default 2 and 20 ticks.
 	MinSessionTimeout, MaxSessionTimeout time.Duration
-	// MaxClientCnxns bounds connections per source address. Default 60; negative: no bound.
+	// MaxClientCnxns bounds connections per source address. Default 60; negative: no bound (what 0 is in zoo.cfg).
 	MaxClientCnxns int
 	// MaxConns bounds client connections altogether. 0: no bound.
 	MaxConns int

@@ -21,6 +21,9 @@ const (
 	lastWords = time.Second
 )
 
+// slowReader is why a connection is cut off whose client lets replies and notifications pile up.
+const slowReader = "client does not read its replies"
+
 var errClosed = errors.New("connection is closed")
 
 // connState is where a connection is in its life.
@@ -55,9 +58,10 @@ type conn struct {
 	why     string // of closing, for the log
 	// session and timeout are set before state becomes live and do not change after.
 	session   txn.SessionID
-	timeout   int32 // milliseconds
-	hasRO     bool  // the client knows about read-only servers
-	asked     bool  // the handshake, or the claim after a change of role, waits for the ensemble
+	timeout   int32         // milliseconds
+	hasRO     bool          // the client knows about read-only servers
+	asked     bool          // the handshake, or the claim after a change of role, waits for the ensemble
+	claimed   time.Duration // when the state became claiming
 	ids       []proto.ID
 	q         queue
 	over      bool   // closeSession or an unknown op was taken in: nothing behind it is
@@ -344,7 +348,7 @@ func (c *conn) dropQueue() {
 func (c *conn) pushed() {
 	if len(c.out) > c.srv.cfg.MaxUnsent && (c.flushing || c.state != live) && c.state < closing {
 		c.out = nil
-		c.shut("client does not read its replies")
+		c.shut(slowReader)
 		c.rep.stats.slowReaders.Add(1)
 	}
 }

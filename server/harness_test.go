@@ -36,6 +36,7 @@ type solo struct {
 	waiting []func() // while stalled
 	done    bool
 	refuse  txn.Refusal // of every write
+	second  *follower   // nil: alone
 
 	// of the loop
 	zxid    txn.Zxid
@@ -197,7 +198,7 @@ func (s *solo) commit(reqs []txn.Request) {
 	for i := range drafts {
 		if d := &drafts[i]; d.Refused != txn.NotRefused {
 			q := d.Request
-			s.srv.Refused([]zab.Refusal{{Session: q.Session, Cxid: q.Cxid, Conn: q.Conn, Code: d.Refused}})
+			s.edge(q.Origin).Refused([]zab.Refusal{{Session: q.Session, Cxid: q.Cxid, Conn: q.Conn, Code: d.Refused}})
 			continue
 		}
 		s.counter++
@@ -205,7 +206,61 @@ func (s *solo) commit(reqs []txn.Request) {
 		s.zxid, s.chain = rec.Zxid, rec.Chain
 		recs = append(recs, rec)
 	}
-	require.NoError(s.t, s.rep.Apply(recs))
+	must(s.rep.Apply(recs))
+	if s.second != nil {
+		must(s.second.rep.Apply(recs))
+	}
+}
+
+// must is for the loop, which is no test's goroutine.
+func must(err error) {
+	if err != nil {
+		panic(err)
+	}
+}
+
+// edge is the Server of a member.
+func (s *solo) edge(id zab.ServerID) *Server {
+	if id == 2 {
+		return s.second.srv
+	}
+	return s.srv
+}
+
+// follower is a second member, which applies what solo commits, in solo's loop.
+type follower struct {
+	*solo  // the leader
+	rep    *Replica
+	srv    *Server
+	ln     net.Listener
+	client *solo // for dialling it
+}
+
+// join adds a follower from the beginning of the history.
+func (s *solo) join() *follower {
+	cfg := testConfig()
+	cfg.SelfID = 2
+	rep := NewReplica(cfg, statemachine.Config{})
+	f := &follower{solo: s, rep: rep, srv: New(cfg, rep, zap.NewNop()), ln: listen(s.t)}
+	f.client = &solo{t: s.t, ln: f.ln}
+	f.srv.Attach(f)
+	ctx, cancel := context.WithCancel(context.Background())
+	var wg sync.WaitGroup
+	wg.Go(func() { require.NoError(s.t, f.srv.Run(ctx, f.ln)) })
+	s.t.Cleanup(func() { cancel(); wg.Wait() })
+	s.second = f
+	return f
+}
+
+func (f *follower) Sync(id uint64) {
+	f.ask(func() { f.srv.Synced(zab.Synced{ID: id, OK: true, Zxid: f.zxid}) })
+}
+
+func (f *follower) Revalidate(q zab.Revalidate) {
+	f.ask(func() {
+		known, ending := f.solo.rep.Revalidate(2, q, f.now())
+		f.srv.Revalidated(zab.Revalidated{ID: q.ID, OK: true, Valid: known && !ending, Zxid: f.zxid})
+	})
 }
 
 // client speaks the protocol, one frame at a time.

@@ -2,6 +2,7 @@ package server
 
 import (
 	"cmp"
+	"maps"
 	"net/netip"
 	"slices"
 	"sync"
@@ -85,27 +86,23 @@ func (g *registry) bySession(id txn.SessionID) *conn {
 	return g.sessions[id]
 }
 
-// all returns every connection in the order in which they came.
+// all returns every connection.
 func (g *registry) all() []*conn {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	list := make([]*conn, 0, len(g.conns))
-	for _, c := range g.conns {
-		list = append(list, c)
-	}
-	slices.SortFunc(list, func(a, b *conn) int { return cmp.Compare(a.id, b.id) })
-	return list
+	return slices.Collect(maps.Values(g.conns))
+}
+
+// sorted returns every connection in the order in which they came.
+func (g *registry) sorted() []*conn {
+	return slices.SortedFunc(slices.Values(g.all()), func(a, b *conn) int { return cmp.Compare(a.id, b.id) })
 }
 
 // attached returns the connections that have a session.
 func (g *registry) attached() []*conn {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	list := make([]*conn, 0, len(g.sessions))
-	for _, c := range g.sessions {
-		list = append(list, c)
-	}
-	return list
+	return slices.Collect(maps.Values(g.sessions))
 }
 
 // counts returns how many connections there are, and how many of them have a session.

@@ -35,7 +35,7 @@ func (s *Server) claim(c *conn) int {
 	if c.state != held {
 		return 0
 	}
-	c.state, c.asked = claiming, true
+	c.state, c.asked, c.claimed = claiming, true, s.cfg.Now()
 	s.askSession(c)
 	return 1
 }

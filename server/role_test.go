@@ -323,3 +323,41 @@ func TestRunReportsABrokenListener(t *testing.T) {
 	require.NoError(t, ln.Close())
 	require.Error(t, s.srv.Run(context.Background(), ln))
 }
+
+// A session moves to another server and back. The old connection at a follower goes on reading until it writes; the one at the leader
+// is closed at once; a close through the old one ends the session for everyone.
+func TestSessionMovesBetweenServers(t *testing.T) {
+	s := newSolo(t, testConfig(), listen(t))
+	t.Cleanup(s.stop)
+	f := s.join()
+	s.do(func() { s.lead(); f.srv.Serve(zab.Following, 1, 1) })
+
+	first := s.connect()
+	require.Equal(t, proto.OK, first.create("/e", []byte("x"), proto.FlagEphemeral).Err)
+	f.client.refusesSession(first.SessionID, make([]byte, 16))
+
+	second := f.client.attach(first)
+	require.Equal(t, first.SessionID, second.SessionID)
+	first.gone()
+	got := second.get("/e", true)
+	require.Equal(t, "x", got.data(t))
+	require.Equal(t, proto.OK, second.create("/open", nil, 0).Err)
+
+	third := s.attach(second)
+	require.Equal(t, first.SessionID, third.SessionID)
+	require.Equal(t, proto.OK, third.set("/e", "y").Err)
+	require.Equal(t, "NodeDataChanged(/e)", second.event())
+	got = second.get("/e", false)
+	require.Equal(t, "y", got.data(t))
+	second.send(1, proto.OpSetData, &proto.SetDataRequest{Path: "/e", Version: -1})
+	second.gone()
+
+	fourth := f.client.attach(third)
+	third.gone()
+	fifth := s.attach(fourth)
+	require.Equal(t, proto.OK, fourth.call(9, proto.OpCloseSession, nil).Err)
+	fourth.gone()
+	fifth.gone()
+	s.refusesSession(first.SessionID, first.Passwd)
+	f.client.refusesSession(first.SessionID, first.Passwd)
+}

@@ -69,7 +69,9 @@ func (s *Server) Run(ctx context.Context, ln net.Listener) error {
 		case ctx.Err() != nil || errors.Is(err, net.ErrClosed):
 			return s.shutdown(ctx, err)
 		default:
-			s.log.Warn("cannot accept a connection", zap.Error(err))
+			if s.nag.due(netip.Addr{}, s.cfg.Now()) {
+				s.log.Warn("cannot accept clients", zap.Error(err))
+			}
 			pause(ctx, acceptPause)
 		}
 	}
@@ -140,7 +142,11 @@ func (s *Server) report(c *conn, err error) {
 	c.mu.Lock()
 	why := c.why
 	c.mu.Unlock()
-	if err == nil || errors.Is(err, errClosed) || errors.Is(err, io.EOF) {
+	if why == slowReader {
+		s.complain(c, why, zap.Stringer("session", c.session), zap.Int("maxUnsent", s.cfg.MaxUnsent))
+		return
+	}
+	if errors.Is(err, errClosed) || errors.Is(err, io.EOF) {
 		err = nil
 	}
 	s.log.Debug("client gone", zap.Stringer("addr", c.remote), zap.Stringer("session", c.session), zap.String("reason", why), zap.Error(err))
@@ -175,6 +181,9 @@ func (c *conn) overdue(now, handshake, request time.Duration) bool {
 		return true
 	case e != nil && e.progress == underway && now-e.at > request:
 		c.why = "request took too long"
+		return true
+	case c.state == claiming && now-c.claimed > request:
+		c.why = "the leader did not confirm the session"
 		return true
 	}
 	return false
