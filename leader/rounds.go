@@ -33,7 +33,7 @@ func (r reply) zxid() txn.Zxid {
 	return r.revalidated.Zxid
 }
 
-// closing is a question for a session whose end is proposed: the answer is due when that has been applied.
+// closing is a question for a session whose end, or beginning, is not applied here yet: the answer is due when it has been.
 type closing struct {
 	conn    zab.ConnID
 	owner   zab.ServerID
@@ -76,6 +76,9 @@ func (l *Leader) onSessionState(ev zab.SessionState) {
 		l.rounds.closing = append(l.rounds.closing, closing{conn: ev.Conn, owner: owner, ask: ev.Ask, applied: h.Applied, until: h.End.Zxid})
 	case ev.Known:
 		l.reply(ev.Conn, answer)
+	case h.Applied < h.Commit:
+		// The asker may have applied the createSession already while our own disk is behind: look again when we have it too.
+		l.rounds.closing = append(l.rounds.closing, closing{conn: ev.Conn, owner: owner, ask: ev.Ask, applied: h.Applied, until: h.Commit})
 	default:
 		l.ask(ev.Conn, answer)
 	}
@@ -140,7 +143,7 @@ func (l *Leader) letGo() {
 	l.rounds.held = keep
 }
 
-// askAgain repeats the question for sessions whose end has been applied since. Each repetition needs progress, so that a session whose
+// askAgain repeats the question for sessions whose end or beginning has been applied since. Each repetition needs progress, so that a session whose
 // end is still with the state does not keep the turn from ending.
 func (l *Leader) askAgain() {
 	applied := l.local.Hist.Applied
