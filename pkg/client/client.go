@@ -30,7 +30,7 @@ type Client struct {
 	leaving  bool          // Close was called: do not reconnect
 	session  session
 	lastZxid int64   // highest that a reply carried
-	conn     *conn   // nil unless connected
+	conn     *conn   // that requests go to, nil if there is none
 	queue    []*call // not sent yet, in the order of their calls
 	creds    []credential
 	watches  watches

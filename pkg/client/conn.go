@@ -156,9 +156,13 @@ func (c *Client) write(cn *conn) error {
 }
 
 // takeQueued appends the frames of the requests that wait, up to the size of a batch, and moves them to the pending ones.
+// It takes nothing for a connection that has been given up.
 func (c *Client) takeQueued(cn *conn, buf []byte) []byte {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.conn != cn {
+		return buf
+	}
 	n := 0
 	for ; n < len(c.queue) && (len(buf) == 0 || len(buf)+len(c.queue[n].frame) <= maxBatchBytes); n++ {
 		k := c.queue[n]

@@ -52,6 +52,7 @@ func FuzzServerBytes(f *testing.F) {
 		get := newCall(proto.OpGetData, "/a", &proto.PathWatchRequest{})
 		get.watch = w
 		calls := []*call{get, newCall(proto.OpMulti, "", nil), {op: proto.OpAuth, cred: &credential{}, frame: credential{}.frame(), done: make(chan struct{})}}
+		c.conn = cn
 		c.queue = append(c.queue, calls...)
 		c.takeQueued(cn, nil)
 		require.Error(t, c.read(cn))

@@ -175,8 +175,11 @@ func TestRefusedCredentialsAreNotGivenAgain(t *testing.T) {
 		fc.want(proto.OpAuth, nil)
 		fc.send(&proto.ReplyHeader{Xid: proto.XidAuth, Err: ErrAuthFailed})
 		require.ErrorIs(t, <-auth, ErrAuthFailed)
+		sync := start(func() error { return c.Sync(t.Context(), "/") }) // not on the connection that is about to break
 		again := <-f.conns
 		again.handshake(testTimeout)
+		again.reply(again.want(proto.OpSync, nil), proto.OK, &proto.SyncResponse{})
+		require.NoError(t, <-sync)
 		again.closed(c) // no credentials before the close
 	})
 }

@@ -90,6 +90,9 @@ func (c *Client) onAuth(cn *conn, code proto.ErrCode) error {
 	if code == proto.OK && k.cred != nil && !slices.ContainsFunc(c.creds, k.cred.equal) {
 		c.creds = append(c.creds, *k.cred)
 	}
+	if code != proto.OK {
+		c.conn = nil // the server will cut it: what the caller asks next has to wait for another
+	}
 	k.finishLocked(nil, code.Err())
 	c.mu.Unlock()
 	if code != proto.OK && k.again {
