@@ -24,12 +24,8 @@ func (f *Follower) onRecords(recs []txn.Record, commit txn.Zxid) {
 	f.learnCommit(commit)
 }
 
-// learnCommit notes what the leader has committed. Before UPTODATE it means nothing here.
-func (f *Follower) learnCommit(z txn.Zxid) {
-	if f.stage >= stageUpToDate {
-		f.commit = max(f.commit, z)
-	}
-}
+// learnCommit notes what the leader has committed. Only apply gives it an effect.
+func (f *Follower) learnCommit(z txn.Zxid) { f.commit = max(f.commit, z) }
 
 // onUpToDate: a quorum follows this leader. This server serves as soon as it has applied what was committed by then.
 func (f *Follower) onUpToDate(p *zab.UpToDate) {
@@ -42,7 +38,7 @@ func (f *Follower) onUpToDate(p *zab.UpToDate) {
 }
 
 // apply hands on what is committed and durable here. The commit that is named may be ahead of what has come: never more than this
-// history's end.
+// history's end. Before UPTODATE it means nothing: this log may not be a prefix of the leader's yet.
 func (f *Follower) apply() {
 	if f.stage < stageUpToDate {
 		return

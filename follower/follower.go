@@ -66,7 +66,7 @@ type Follower struct {
 	leaveID   uint64       // disk operation that leaving waits for
 	leaveWhy  zab.Leave
 
-	commit  txn.Zxid // largest that the leader named since UPTODATE
+	commit  txn.Zxid // largest that the leader named
 	open    txn.Zxid // applied so far, it may serve
 	nonce   uint64   // of the last ping
 	shown   txn.Zxid // durable in the last answer

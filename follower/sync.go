@@ -112,7 +112,7 @@ func (f *Follower) reject(reason string) {
 // gap: the stream does not continue where this history ends. Going on would leave a hole.
 func (f *Follower) gap(why string) {
 	f.note(zab.Note{Level: zab.Warn, Message: zab.NoteRefused, Peer: f.leader, Zxid: f.local.Hist.End.Zxid, Reason: why})
-	f.quit(zab.ByeSyncGap, zab.Leave{Reason: why})
+	f.quit(zab.ByeSyncGap, zab.Leave{Reason: why, Lost: f.stage >= stageUpToDate})
 }
 
 // onSnapshotReceived installs it. Nothing is applied meanwhile: before UPTODATE nothing ever is.
