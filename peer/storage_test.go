@@ -409,10 +409,10 @@ func TestRecovering(t *testing.T) {
 	}
 }
 
-// flaky is a disk that gives one byte wrong, once, in the read of a log file that comes when countdown is 0.
+// flaky is a disk that gives one byte wrong, once, in the read of a log file at which countdown comes to 0: so many sixths into it.
 type flaky struct {
 	*sim.Disk
-	countdown int
+	countdown, sixths int
 }
 
 func (d *flaky) Open(path string) (env.File, error) {
@@ -432,7 +432,7 @@ func (f flakyFile) ReadAt(b []byte, off int64) (int, error) {
 	n, err := f.File.ReadAt(b, off)
 	f.d.countdown--
 	if f.d.countdown == 0 {
-		b[n/3] ^= 4
+		b[n*f.d.sixths/6] ^= 4
 	}
 	return n, err
 }
@@ -440,11 +440,11 @@ func (f flakyFile) ReadAt(b []byte, off int64) (int, error) {
 // Whichever read of the log goes wrong, the state holds the whole history or the server knows that it does not.
 func TestReadErrorDuringRecovery(t *testing.T) {
 	lost := 0
-	for k := 1; ; k++ {
+	for k := 6; ; k++ {
 		w := grown(t)
 		require.NoError(t, w.s.Confirm(0)) // without it the last batch could be a torn one
 		w.d.Kill()
-		d := &flaky{w.d, k}
+		d := &flaky{w.d, k / 6, k % 6}
 		w.cfg.Disk = d
 		rec := w.mustOpen(t)
 		if d.countdown > 0 {
@@ -454,6 +454,8 @@ func TestReadErrorDuringRecovery(t *testing.T) {
 		if rec.Hard.Recovering {
 			lost++
 			require.Equal(t, w.zxids()[:105], w.found(), "read %d", k)
+			require.Equal(t, w.hist[104], rec.Applied)
+			require.Equal(t, w.hist[104], rec.End)
 		} else {
 			require.Equal(t, w.zxids(), w.found(), "read %d", k)
 		}

@@ -2,7 +2,6 @@ package peer_test
 
 import (
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"hash/crc32"
 	"io"
@@ -27,15 +26,15 @@ func (s *state) Clear() error { s.zxids = nil; return nil }
 
 func (s *state) Restore(r io.Reader) error {
 	s.zxids = nil
-	b, err := io.ReadAll(r)
-	if err != nil {
+	var b [8]byte
+	if _, err := io.ReadFull(r, b[:]); err != nil {
 		return err
 	}
-	if len(b)%8 != 0 {
-		return errors.New("not a state")
-	}
-	for ; len(b) > 0; b = b[8:] {
-		s.zxids = append(s.zxids, txn.Zxid(binary.BigEndian.Uint64(b)))
+	for n := binary.BigEndian.Uint64(b[:]); n > 0; n-- { // it stops at its own end and sees nothing of the file's
+		if _, err := io.ReadFull(r, b[:]); err != nil {
+			return err
+		}
+		s.zxids = append(s.zxids, txn.Zxid(binary.BigEndian.Uint64(b[:])))
 	}
 	return nil
 }
@@ -55,7 +54,7 @@ func (s *state) Apply(recs []txn.Record) error {
 }
 
 func encodeState(zxids []txn.Zxid) []byte {
-	var b []byte
+	b := binary.BigEndian.AppendUint64(nil, uint64(len(zxids)))
 	for _, z := range zxids {
 		b = binary.BigEndian.AppendUint64(b, uint64(z))
 	}

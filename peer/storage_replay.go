@@ -1,0 +1,149 @@
+package peer
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/zkd-project/zkd/snapshot"
+	"github.com/zkd-project/zkd/txn"
+	"github.com/zkd-project/zkd/txnlog"
+	"github.com/zkd-project/zkd/zab"
+)
+
+func (st *starting) openSnapshots() (err error) {
+	st.snaps, err = snapshot.Open(snapshot.Config{Disk: st.cfg.Disk, Dir: st.dir, Pace: st.cfg.Pace})
+	return err
+}
+
+// restore loads the newest good snapshot that the manifest names.
+func (st *starting) restore() error {
+	st.broken = nil
+	for _, z := range st.man.Snapshots {
+		h, err := loadSnapshot(st.snaps, z, st.sm)
+		if err == nil {
+			st.out.Applied, st.out.Table, st.out.ConfigVersion, st.out.SnapshotAt = h.At, h.Table, h.ConfigVersion, h.At
+			return nil
+		}
+		st.note("snapshot is not usable: %v", err)
+		st.broken = append(st.broken, z)
+	}
+	st.out.Applied, st.out.Table, st.out.ConfigVersion, st.out.SnapshotAt = zab.Position{}, zab.EpochTable{Whole: true}, 0, zab.Position{}
+	return st.sm.Clear()
+}
+
+// openLog opens the log behind the snapshot and replays it. If it is damaged, the history that is left is the snapshot's.
+func (st *starting) openLog() error {
+	why, err := st.logMissing()
+	if err != nil {
+		return err
+	}
+	if why == "" {
+		var damage *txnlog.CorruptError
+		err := st.tryLog(st.hard.rec.Unclean)
+		if err == nil || !errors.As(err, &damage) {
+			return err
+		}
+		why = damage.Error()
+	}
+	if err := st.lose(why); err != nil {
+		return err
+	}
+	if err := st.newGeneration(); err != nil {
+		return err
+	}
+	return st.tryLog(true)
+}
+
+// logMissing says why there is no use in opening the log.
+func (st *starting) logMissing() (string, error) {
+	if st.out.Applied.Zxid < st.man.Base.Zxid {
+		return fmt.Sprintf("the log starts at %v and no good snapshot reaches there", st.man.Base.Zxid), nil
+	}
+	if st.hard.rec.Generation != st.man.Generation {
+		return "", nil // no start with this generation has come to its end
+	}
+	files, err := st.files()
+	if err != nil {
+		return "", err
+	}
+	prefix := fmt.Sprintf("log.%016x.", st.man.Generation)
+	if slices.ContainsFunc(files, func(f place) bool { return f.dir == st.logDir && strings.HasPrefix(f.name, prefix) }) {
+		return "", nil
+	}
+	return "the log is missing in " + st.logDir, nil
+}
+
+// tryLog opens the log of the manifest's generation behind what is applied.
+func (st *starting) tryLog(unclean bool) error {
+	start := txnlog.Start{Generation: st.man.Generation, Base: st.out.Applied.Zxid, BaseChain: st.out.Applied.Chain, Unclean: unclean}
+	if st.hard.rec.Generation == st.man.Generation {
+		start.Watermark = st.hard.rec.Watermark
+	}
+	l, rep, err := txnlog.Open(txnlog.Config{
+		Disk: st.cfg.Disk, Dir: st.logDir, SegmentBytes: st.cfg.SegmentBytes, ClusterID: st.hard.rec.ClusterID,
+	}, start, st.take)
+	switch {
+	case errors.Is(err, txnlog.ErrWrongCluster):
+		return notOurs("open the log", "check dataDir and dataLogDir", err)
+	case errors.Is(err, txnlog.ErrVersion):
+		return newerVersion(err)
+	case err != nil:
+		return err
+	}
+	st.log = l
+	st.out.Commit, st.out.CutBytes = rep.CommitHint, rep.CutBytes
+	if rep.CutBytes > 0 {
+		st.note("a torn write of %d bytes was cut off at %s; nobody was promised it", rep.CutBytes, rep.CutAt)
+	}
+	return st.flush()
+}
+
+// take gets one record of the log: for the state if it is committed, for the tail if nobody knows.
+func (st *starting) take(r txn.Record, committed bool) error {
+	if !committed {
+		st.out.Tail = append(st.out.Tail, r)
+		return nil
+	}
+	st.batch = append(st.batch, r)
+	st.batchBytes += len(r.Bytes)
+	st.out.Applied = zab.Position{Zxid: r.Zxid, Chain: r.Chain}
+	st.out.Table.Extend(r.Zxid, r.Chain)
+	if len(st.batch) < replayCount && st.batchBytes < replayBytes {
+		return nil
+	}
+	return st.flush()
+}
+
+func (st *starting) flush() error {
+	if len(st.batch) == 0 {
+		return nil
+	}
+	err := st.sm.Apply(st.batch)
+	st.batch, st.batchBytes = nil, 0
+	if err != nil {
+		return &StorageError{Code: zab.ExitBrokenInvariant, Op: "replay the log", Err: err,
+			Do: "if an older zkd runs on this folder now, run the newer one; otherwise keep the folder and report it"}
+	}
+	return nil
+}
+
+// newGeneration sets the log aside and starts an empty one behind the snapshot.
+func (st *starting) newGeneration() error {
+	st.out.Tail, st.batch, st.batchBytes = nil, nil, 0
+	if st.out.Applied != st.out.SnapshotAt { // the damage showed only while the log was replayed
+		if err := st.restore(); err != nil {
+			return err
+		}
+	}
+	files, err := st.files()
+	if err != nil {
+		return err
+	}
+	next := st.nextGeneration(files)
+	if err := st.setAside(files, func(name string) bool { return strings.HasPrefix(name, "log.") }); err != nil {
+		return err
+	}
+	return st.saveManifest(manifest{Generation: next, Base: st.out.Applied, Snapshots: st.man.Snapshots})
+}
