@@ -692,3 +692,19 @@ func TestInstallOfAnOlderSnapshot(t *testing.T) {
 	w.restart(t)
 	require.Equal(t, old.zxids(), w.found())
 }
+
+// The simulated disk is not the only one.
+func TestOnARealDisk(t *testing.T) {
+	in := leaderSnapshot(t)
+	w := newWorld()
+	w.cfg.Disk, w.cfg.DataDir, w.cfg.LogDir = env.OSDisk{}, filepath.Join(t.TempDir(), "data"), filepath.Join(t.TempDir(), "log")
+	for _, op := range life(in) {
+		require.NoError(t, op(w))
+	}
+	w.mustOpen(t)
+	w.check(t, w.memory())
+	require.NoError(t, w.s.Close(false))
+	w.mustOpen(t)
+	w.check(t, w.memory())
+	require.NoError(t, w.s.Close(true))
+}
