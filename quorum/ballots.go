@@ -42,7 +42,7 @@ func (n *Node) onBallot(now zab.Instant, p *peer) {
 // adopt takes a better vote over. A vote for this server comes only from its own disk (O12, K30), one for a server whose data port is out
 // of reach from nowhere.
 func (n *Node) adopt(v zab.Vote) {
-	if v.Leader == n.cfg.Self || !n.voter || !n.votable() || !v.Better(n.vote) {
+	if !n.votable() || !v.Better(n.vote) {
 		return
 	}
 	if l := n.peer(v.Leader); l == nil || !l.voter || l.penalty {

@@ -25,5 +25,5 @@
 //
 // Files: node.go the step, peers.go what is known of others and told to them, looking.go the stages, ballots.go counting,
 // join.go established leaders, roles.go entering and leaving, founding.go who may vote, reach.go penalties and gaps, held.go early learners, status.go for
-// operators.
+// operators, cores.go which cores, random.go jitter.
 package quorum

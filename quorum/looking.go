@@ -152,15 +152,11 @@ func (n *Node) pauseOrVote(now zab.Instant) {
 func (n *Node) startVoting(now zab.Instant) {
 	n.stage, n.wait = voting, zab.Never
 	n.elections++
-	round := n.round + 1
 	for _, p := range n.peers {
 		p.asked = 0
 		p.forget()
-		if n.lookingVoter(p) {
-			round = max(round, p.last.Round)
-		}
 	}
-	n.openRound(round)
+	n.openRound(n.round + 1)
 	n.notifyGap = n.cfg.NotifyMin
 	n.notifyAt = now.Add(n.notifyGap)
 	for _, p := range n.peers {
@@ -168,11 +164,6 @@ func (n *Node) startVoting(now zab.Instant) {
 			n.onBallot(now, p)
 		}
 	}
-}
-
-// lookingVoter reports whether p's latest word is that of a votable voter in an election.
-func (n *Node) lookingVoter(p *peer) bool {
-	return p.connected && p.hasLast && p.voter && p.last.State == zab.Looking && p.last.Votable
 }
 
 // openRound begins round with the own vote and nobody else's.
