@@ -105,6 +105,7 @@ func TestReconnectGivesSessionCredentialsWatchesThenRequests(t *testing.T) {
 		fc.nc.Close()
 		synctest.Wait()
 		del := start(func() error { return c.Delete(t.Context(), "/a", 1) })
+		synctest.Wait() // it is in the queue
 
 		again := <-f.conns
 		require.NotEqual(t, fc.addr, again.addr)
