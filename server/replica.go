@@ -1,6 +1,7 @@
 package server
 
 import (
+	"fmt"
 	"io"
 	"sync"
 	"sync/atomic"
@@ -226,11 +227,18 @@ func (r *Replica) wake(applied txn.Zxid) {
 // Snapshot returns the state as it is, in constant time; any goroutine may write it out.
 func (r *Replica) Snapshot() io.WriterTo { return r.machine.Snapshot() }
 
-// Restore replaces the state by a snapshot's. Connections that were held are closed: the events between are not known.
+// Restore replaces the state by a snapshot's, which must reach to the end of from; on an error the state is as it was. Connections that were held are closed: the events between are not known.
 func (r *Replica) Restore(from io.Reader) error {
 	fresh := statemachine.New(r.machineCfg)
 	if err := fresh.Restore(from); err != nil {
 		return err
+	}
+	n, err := io.Copy(io.Discard, from) // to the end: only there has from checked everything
+	if err != nil {
+		return fmt.Errorf("read the snapshot's end: %w", err)
+	}
+	if n > 0 {
+		return fmt.Errorf("%w: %d bytes behind its end", statemachine.ErrSnapshot, n)
 	}
 	r.mu.Lock()
 	r.machine = fresh

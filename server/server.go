@@ -43,7 +43,7 @@ type Server struct {
 // New builds the edge of a replica. cfg must be valid and the one that the replica was made with.
 func New(cfg Config, rep *Replica, log *zap.Logger) *Server {
 	cfg = cfg.withDefaults()
-	s := &Server{cfg: cfg, rep: rep, log: log.Named("server"), words: whitelist(cfg.FourLetterWhitelist)}
+	s := &Server{cfg: cfg, rep: rep, log: log, words: whitelist(cfg.FourLetterWhitelist)}
 	s.ids = session.NewGenerator(cfg.SelfID, cfg.Wall().UnixMilli())
 	s.lastConn.Store(uint64(cfg.Wall().UnixNano())) // an earlier life's requests must not find a connection of this one
 	return s
