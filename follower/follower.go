@@ -139,7 +139,7 @@ func (f *Follower) on(ev zab.Event) {
 	case zab.Received:
 		if ev.Conn == f.conn && f.conn != 0 && f.leaveID == 0 {
 			f.heard = f.now
-			f.onPacket(ev.Packet)
+			f.onFrame(ev)
 		}
 	case zab.Progress:
 		if ev.Conn == f.conn && f.conn != 0 {
@@ -162,12 +162,27 @@ func (f *Follower) on(ev zab.Event) {
 		f.onRevalidateAsked(ev)
 	case zab.Touched:
 		f.touches = append(f.touches, ev.Touches...)
-	case zab.Disk:
-		f.local.DiskLow, f.local.DiskFull = ev.Low, ev.Full
 	case zab.Stop:
 		f.quit(zab.ByeGoodbye, zab.Leave{Reason: "stopping", Stopped: true})
 	}
 	// DiskDone needs nothing: advance asks Local. Tick only brings the time.
+}
+
+// onFrame looks at the header: a frame of another epoch costs the connection (I-22). 0 is from before an epoch was known, and LEADERINFO
+// names its own.
+func (f *Follower) onFrame(ev zab.Received) {
+	epoch := f.epoch
+	switch p := ev.Packet.(type) {
+	case *zab.LeaderInfo:
+		epoch = p.Epoch
+	case *zab.Bye:
+		epoch = ev.Epoch
+	}
+	if ev.Epoch != 0 && ev.Epoch != epoch {
+		f.protocol(fmt.Sprintf("a frame of epoch %d in epoch %d", ev.Epoch, epoch))
+		return
+	}
+	f.onPacket(ev.Packet)
 }
 
 // onPacket takes one packet of the leader. What came before the stage that it belongs to is a protocol error.
@@ -274,7 +289,7 @@ func (f *Follower) checkLimits() {
 		f.checkDial()
 	case f.now.Sub(f.heard) >= f.cfg.Silence():
 		f.lost("the leader is silent")
-	case f.stage < stageServing && f.now.Sub(f.moved) >= f.cfg.NewLeaderWait():
+	case f.stage < stageServing && f.stage != stageInstall && f.now.Sub(f.moved) >= f.cfg.NewLeaderWait():
 		f.lost("no progress while " + f.stage.String())
 	}
 }

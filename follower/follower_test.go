@@ -346,7 +346,8 @@ func TestNothingOfItsClientsIsLostInSilence(t *testing.T) {
 
 func TestAFullDiskTakesNoRecords(t *testing.T) {
 	r := newRig(t, zab.HardState{}, nil, 0).serving(1)
-	r.step(zab.Disk{Low: true, Full: true})
+	r.l.DiskFull = true
+	require.Empty(t, the[zab.Close](r.hear(&zab.Ping{Nonce: 1})))
 	require.Nil(t, r.f.Leave(), "pings and reads go on")
 	fx := r.hear(&zab.Propose{Records: history(zab.Position{}, 1, 1)})
 	require.Empty(t, the[zab.Append](fx))

@@ -150,7 +150,6 @@ func (l *Leader) handOver(d *drain) {
 
 // onDisk: a leader short of space lets somebody else lead, if there is one that is not (§18.6).
 func (l *Leader) onDisk(ev zab.Disk) {
-	l.local.DiskLow, l.local.DiskFull = ev.Low, ev.Full
 	if !(ev.Low || ev.Full) || l.phase != zab.Broadcast || l.drain != nil {
 		return
 	}

@@ -108,7 +108,7 @@ func (l *Leader) on(ev zab.Event) {
 		l.onAccepted(ev)
 	case zab.Received:
 		if x := l.byConn[ev.Conn]; x != nil {
-			l.onPacket(x, ev.Packet)
+			l.onFrame(x, ev)
 		}
 	case zab.Progress:
 		if x := l.byConn[ev.Conn]; x != nil {
@@ -170,6 +170,15 @@ func (l *Leader) onAccepted(ev zab.Accepted) {
 	l.byConn[x.conn], l.byID[x.id] = x, x
 	i, _ := slices.BinarySearchFunc(l.learners, x.id, func(y *learner, id zab.ServerID) int { return int(y.id) - int(id) })
 	l.learners = slices.Insert(l.learners, i, x)
+}
+
+// onFrame looks at the header: a frame of another epoch costs the connection (I-22). 0 is from before the learner knew one.
+func (l *Leader) onFrame(x *learner, ev zab.Received) {
+	if _, bye := ev.Packet.(*zab.Bye); !bye && ev.Epoch != 0 && ev.Epoch != x.epoch {
+		l.drop(x, zab.ByeProtocol, fmt.Sprintf("a frame of epoch %d in epoch %d", ev.Epoch, x.epoch))
+		return
+	}
+	l.onPacket(x, ev.Packet)
 }
 
 // onPacket takes one packet of a learner. A packet that does not fit where the learner stands costs the connection.

@@ -164,7 +164,7 @@ func (n *node) carryOut(e zab.Effect) {
 		p.dial(n, e.Peer)
 	case zab.Send:
 		if pipe := p.pipe(n.id, e.Conn); pipe != nil {
-			pipe.queue = append(pipe.queue, zab.Received{Conn: e.Conn, Packet: e.Packet})
+			pipe.queue = append(pipe.queue, zab.Received{Conn: e.Conn, Packet: e.Packet, Epoch: e.Epoch})
 		}
 	case zab.Close:
 		if pipe := p.pipe(n.id, e.Conn); pipe != nil {

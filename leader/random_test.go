@@ -34,6 +34,9 @@ func newWorld(t testing.TB, seed uint64) *world {
 	w.cfg.BatchBytes, w.cfg.BatchCount = 1+rnd.IntN(1000), 1+rnd.IntN(5)
 	w.cfg.DiffMinBytes = int64(rnd.IntN(2000))
 	w.check = w.watch
+	for i := range w.nodes {
+		w.cfg.Members.Servers[i].Observer = i >= 3 && rnd.IntN(4) == 0
+	}
 	for _, n := range w.nodes {
 		n.boot()
 	}
@@ -133,15 +136,25 @@ func (w *world) watchApply(n *node, recs []txn.Record) {
 // newCommit is I-14: a majority has it on disk.
 func (w *world) newCommit(r txn.Record) {
 	w.committed = append(w.committed, r)
-	holders := 0
-	for _, n := range w.nodes {
-		if n.disk.has(r.Zxid) {
-			holders++
-		}
+	if !w.cfg.Members.Satisfied(func(id zab.ServerID) bool { return w.node(id).disk.has(r.Zxid) && !w.node(id).disk.hard.Recovering }) {
+		w.fail("%v is applied and no majority holds it", r.Zxid)
 	}
-	if 2*holders <= len(w.nodes) {
-		w.fail("%v is applied with %d of %d holding it", r.Zxid, holders, len(w.nodes))
+}
+
+func (w *world) observer(n *node) bool { return !w.cfg.Members.Voter(n.id) }
+
+// mayLead: only those whose vote counts stand for election.
+func (w *world) mayLead(n *node) bool { return !w.observer(n) && !n.disk.hard.Recovering }
+
+// wipe takes a voter's disk away. It comes back as RECOVERING, as quorum would have it, and only while a majority remembers everything.
+func (w *world) wipe(n *node) {
+	intact := func(id zab.ServerID) bool { return id != n.id && !w.node(id).disk.hard.Recovering }
+	if w.observer(n) || !w.cfg.Members.Satisfied(intact) {
+		return
 	}
+	w.next++
+	n.disk = disk{table: zab.EpochTable{Whole: true}, hard: zab.HardState{Recovering: true, RecoveryID: w.next}}
+	w.crash(n)
 }
 
 func (d *disk) end() txn.Zxid {
@@ -172,6 +185,9 @@ func (w *world) move() {
 			n.complete()
 		}
 	case k < 92:
+		if n.idle() {
+			return
+		}
 		w.next++
 		n.submit(w.next, string(binary.BigEndian.AppendUint64(make([]byte, w.rnd.IntN(200)), w.next)))
 	case k < 95:
@@ -183,8 +199,10 @@ func (w *world) move() {
 	case k < 98:
 		w.now = w.now.Add(time.Duration(w.rnd.IntN(300)) * time.Millisecond)
 		n.inbox = append(n.inbox, zab.Tick{})
-	case w.rnd.IntN(6) == 0:
+	case w.rnd.IntN(2) == 0:
 		w.crash(n)
+	case w.rnd.IntN(12) == 0:
+		w.wipe(n)
 	case w.rnd.IntN(6) == 0 && !n.idle():
 		n.inbox = append(n.inbox, zab.Stop{})
 	}
@@ -197,11 +215,13 @@ func (w *world) assign(n *node) {
 	}
 	for _, o := range w.nodes {
 		if o.lead != nil && w.rnd.IntN(4) > 0 {
-			n.becomeFollower(o.id, false)
+			n.becomeFollower(o.id, w.observer(n))
 			return
 		}
 	}
-	n.becomeLeader()
+	if w.mayLead(n) {
+		n.becomeLeader()
+	}
 }
 
 // settle gives an idle node's leftovers to Local only. It reports whether the disk is still busy.
@@ -245,7 +265,8 @@ func (w *world) heal() {
 	for _, n := range w.nodes {
 		w.crash(n)
 	}
-	best := slices.MaxFunc(w.nodes, func(a, b *node) int {
+	able := slices.DeleteFunc(slices.Clone(w.nodes), func(n *node) bool { return !w.mayLead(n) })
+	best := slices.MaxFunc(able, func(a, b *node) int {
 		if b.local.Vote().Better(a.local.Vote()) {
 			return -1
 		}
@@ -272,6 +293,9 @@ func (w *world) heal() {
 		if n.idle() {
 			w.fail("node %d left in peace: %s", n.id, leaveText(n.left))
 		}
+		if n.local.Hard.Recovering {
+			w.fail("node %d was not readmitted", n.id)
+		}
 		if h := n.local.Hist; h.Applied != w.committed[len(w.committed)-1].Zxid || h.End != best.local.Hist.End {
 			w.fail("node %d ends at %v applied %v, leader %d at %v", n.id, h.End.Zxid, h.Applied, best.id, best.local.Hist.End.Zxid)
 		}
@@ -289,7 +313,7 @@ func (w *world) rejoin(n, best *node) {
 	if n == best {
 		n.becomeLeader()
 	} else {
-		n.becomeFollower(best.id, false)
+		n.becomeFollower(best.id, w.observer(n))
 	}
 }
 
@@ -299,7 +323,7 @@ func TestRandomInterleavings(t *testing.T) {
 		seeds = 300
 	}
 	// What the worlds must have met to mean anything.
-	words := []string{"TRUNC to", "send snapshot", "read log", "install snapshot", "HANDOVER", "SYNCREJECT", "COMMIT", "ESTABLISHED", "lost", "refuse"}
+	words := []string{"TRUNC to", "send snapshot", "read log", "install snapshot", "HANDOVER", "SYNCREJECT", "COMMIT", "ESTABLISHED", "lost", "refuse", "recovering", "INFORM"}
 	seen := map[string]int{}
 	total := 0
 	for seed := range seeds {

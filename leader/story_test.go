@@ -167,6 +167,7 @@ func (s *story) command(t *testing.T, f []string) {
 	case "established":
 		n.inbox = append(n.inbox, zab.Heard{From: id(arg(2)), Notification: zab.Notification{State: zab.Leading, EstablishedEpoch: txn.Epoch(num(arg(3)))}})
 	case "full":
+		n.local.DiskLow, n.local.DiskFull = true, true // as quorum does
 		n.inbox = append(n.inbox, zab.Disk{Low: true, Full: true})
 	case "stop":
 		n.inbox = append(n.inbox, zab.Stop{})
