@@ -148,8 +148,10 @@ func (c *conn) complete(res *statemachine.Result) {
 	c.finish(e, res.HeaderErr())
 	c.reply(e.xid, res.Zxid, res.HeaderErr(), res.AppendReply)
 	c.took(e)
-	c.q.pop()
-	if e := res.Txn; e.Op == proto.OpCloseSession {
+	if c.state == live { // otherwise the queue is gone
+		c.q.pop()
+	}
+	if res.Txn.Op == proto.OpCloseSession {
 		c.shut("session closed")
 	}
 }

@@ -3,6 +3,7 @@ package server
 import (
 	"fmt"
 	"math/rand/v2"
+	"net"
 	"strconv"
 	"sync"
 	"testing"
@@ -11,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/zkd-project/zkd/proto"
+	"github.com/zkd-project/zkd/statemachine"
 	"github.com/zkd-project/zkd/txn"
 	"github.com/zkd-project/zkd/zab"
 )
@@ -253,4 +255,22 @@ func TestSlowReaderIsCutOff(t *testing.T) {
 	require.EqualValues(t, 1, s.rep.stats.slowReaders.Load())
 	require.Eventually(t, func() bool { return s.rep.reg.byConn(conn.id) == nil }, patience, time.Millisecond)
 	require.Zero(t, s.rep.watches.size())
+}
+
+// The reply to a write may be what makes too much of what a client does not read.
+func TestReplyThatIsTooMuch(t *testing.T) {
+	s := serving(t, func(c *Config) { c.MaxUnsent = 64 << 10 })
+	near, far := net.Pipe()
+	defer near.Close()
+	c := s.srv.newConn(far)
+	c.state, c.flushing, c.out = live, true, make([]byte, 64<<10)
+	c.q.push(entry{xid: 1, op: proto.OpSetACL})
+	c.q.push(entry{xid: 2, op: proto.OpPing})
+	c.begin(c.q.front())
+	c.complete(&statemachine.Result{Zxid: 9, Err: proto.ErrNoNode, Txn: &txn.Txn{Header: txn.Header{Cxid: 1, Op: proto.OpSetACL}}})
+	require.Equal(t, closing, c.state)
+	require.Equal(t, slowReader, c.why)
+	require.Zero(t, c.q.len())
+	require.Zero(t, s.rep.outstanding.Load())
+	c.close()
 }

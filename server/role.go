@@ -121,8 +121,6 @@ func (s *Server) Refused(refusals []zab.Refusal) {
 }
 
 func (s *Server) refused(c *conn, f *zab.Refusal) {
-	s.rep.mu.RLock()
-	defer s.rep.mu.RUnlock()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.state == shaking {
@@ -138,7 +136,6 @@ func (s *Server) refused(c *conn, f *zab.Refusal) {
 		c.shut("request refused: " + f.Code.String())
 	case e != nil:
 		c.finish(e, code)
-		c.advance()
 	}
 }
 
@@ -166,16 +163,13 @@ func (s *Server) Synced(a zab.Synced) {
 	s.rep.when(a.Zxid, func() { c.synced(a.ID) })
 }
 
-// synced completes the sync with this id.
+// synced completes the sync with this id. The reply, and the reads behind it, are the flusher's work.
 func (c *conn) synced(id uint64) {
-	c.rep.mu.RLock()
 	c.mu.Lock()
 	if e := c.q.syncing(id); e != nil {
 		c.finish(e, proto.OK)
-		c.advance()
 	}
 	c.mu.Unlock()
-	c.rep.mu.RUnlock()
 	c.kick()
 }
 
