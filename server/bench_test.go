@@ -1,6 +1,7 @@
 package server
 
 import (
+	"fmt"
 	"io"
 	"net"
 	"runtime"
@@ -113,4 +114,29 @@ func TestIdleConnectionIsSmall(t *testing.T) {
 	t.Logf("%d bytes for a session, the test's own end of it included", per)
 	require.Less(t, per, uint64(14<<10))
 	runtime.KeepAlive(nets)
+}
+
+// TestWatchIsSmall measures a watch beyond the bytes of its path.
+func TestWatchIsSmall(t *testing.T) {
+	const n = 100_000
+	paths := make([]string, n)
+	for i := range paths {
+		paths[i] = fmt.Sprintf("/some/application/node-%06d", i)
+	}
+	table, c := newWatchTable(), &conn{}
+	heap := func() uint64 {
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return m.HeapAlloc
+	}
+	before := heap()
+	for _, p := range paths {
+		table.add(c, p, watchData)
+	}
+	per := (heap() - before) / n
+	t.Logf("%d bytes for a watch", per)
+	require.Less(t, per, uint64(110))
+	require.Equal(t, n, table.size())
+	runtime.KeepAlive(paths)
 }

@@ -61,8 +61,8 @@ type conn struct {
 	dirty     bool   // in Replica.dirty; guarded by Replica.mu held for writing
 	traffic   traffic
 
-	watching  map[*watchNode]struct{} // guarded by watchTable.mu
-	unwatched bool                    // guarded by watchTable.mu
+	watching  map[string]struct{} // the watched paths; guarded by watchTable.mu
+	unwatched bool                // guarded by watchTable.mu
 }
 
 // traffic is what cons tells about a connection; guarded by conn.mu.

@@ -19,17 +19,12 @@ const (
 
 // watchNode is who watches one path. Most paths have one watcher, which is held without a map.
 type watchNode struct {
-	path  string
-	first watcher
+	first *conn
 	more  map[*conn]watchKind // nil until there is a second
+	kinds watchKind           // of first
 }
 
-type watcher struct {
-	conn  *conn
-	kinds watchKind
-}
-
-// watchTable is all watches of this server. Memory per watch is about 100 bytes and the path; a change costs a lookup of its
+// watchTable is all watches of this server. Memory per watch is less than 100 bytes and the path; a change costs a lookup of its
 // path and, while there are recursive watches, one per ancestor.
 //
 // mu is the innermost lock: nothing else is taken while it is held. conn.watching belongs to it too.
@@ -51,16 +46,16 @@ func (t *watchTable) add(c *conn, path string, kinds watchKind) {
 	}
 	n := t.paths[path]
 	if n == nil {
-		n = &watchNode{path: path}
+		n = &watchNode{}
 		t.paths[path] = n
 	}
 	had := n.of(c)
 	if had == 0 {
 		t.total++
 		if c.watching == nil {
-			c.watching = map[*watchNode]struct{}{}
+			c.watching = map[string]struct{}{}
 		}
-		c.watching[n] = struct{}{}
+		c.watching[path] = struct{}{}
 	}
 	if kinds&^had&watchRecursive != 0 {
 		t.recursive++
@@ -77,7 +72,7 @@ func (t *watchTable) remove(c *conn, path string, kinds watchKind) bool {
 		return false
 	}
 	had := n.of(c)
-	t.drop(n, c, had, kinds)
+	t.drop(path, n, c, kinds)
 	return had&kinds != 0
 }
 
@@ -93,14 +88,15 @@ func (t *watchTable) has(c *conn, path string, kinds watchKind) bool {
 func (t *watchTable) forget(c *conn) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for n := range c.watching {
-		t.drop(n, c, n.of(c), ^watchKind(0))
+	for path := range c.watching {
+		t.drop(path, t.paths[path], c, ^watchKind(0))
 	}
 	c.watching, c.unwatched = nil, true
 }
 
-// drop takes kinds away from what c has on n, which is had.
-func (t *watchTable) drop(n *watchNode, c *conn, had, kinds watchKind) {
+// drop takes kinds away from what c has on path, whose node is n.
+func (t *watchTable) drop(path string, n *watchNode, c *conn, kinds watchKind) {
+	had := n.of(c)
 	if had&kinds&watchRecursive != 0 {
 		t.recursive--
 	}
@@ -110,14 +106,13 @@ func (t *watchTable) drop(n *watchNode, c *conn, had, kinds watchKind) {
 		return
 	}
 	t.total--
-	delete(c.watching, n)
-	if n.first.conn == nil && len(n.more) == 0 {
-		delete(t.paths, n.path)
+	delete(c.watching, path)
+	if n.first == nil && len(n.more) == 0 {
+		delete(t.paths, path)
 	}
 }
 
-// fire calls notify once for every connection that must hear of the event, and uses up its one-shot watches. notify must not take
-// locks that are held around other calls of the table.
+// fire adds every connection that must hear of the event to hit, once, and uses up its one-shot watches.
 func (t *watchTable) fire(typ proto.EventType, path string, hit []*conn) []*conn {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -135,7 +130,7 @@ func (t *watchTable) fire(typ proto.EventType, path string, hit []*conn) []*conn
 	}
 	start := len(hit)
 	if n := t.paths[path]; n != nil {
-		hit = t.fireNode(n, once, stay, hit)
+		hit = t.fireNode(path, n, once, stay, hit)
 	}
 	if stay&watchRecursive != 0 && t.recursive > 0 {
 		hit = t.fireAncestors(path, hit, start)
@@ -143,10 +138,10 @@ func (t *watchTable) fire(typ proto.EventType, path string, hit []*conn) []*conn
 	return hit
 }
 
-func (t *watchTable) fireNode(n *watchNode, once, stay watchKind, hit []*conn) []*conn {
+func (t *watchTable) fireNode(path string, n *watchNode, once, stay watchKind, hit []*conn) []*conn {
 	start := len(hit)
-	if n.first.conn != nil && n.first.kinds&(once|stay) != 0 {
-		hit = append(hit, n.first.conn)
+	if n.first != nil && n.kinds&(once|stay) != 0 {
+		hit = append(hit, n.first)
 	}
 	for c, kinds := range n.more {
 		if kinds&(once|stay) != 0 {
@@ -154,7 +149,7 @@ func (t *watchTable) fireNode(n *watchNode, once, stay watchKind, hit []*conn) [
 		}
 	}
 	for _, c := range hit[start:] {
-		t.drop(n, c, n.of(c), once)
+		t.drop(path, n, c, once)
 	}
 	return hit
 }
@@ -167,8 +162,8 @@ func (t *watchTable) fireAncestors(path string, hit []*conn, start int) []*conn 
 		if n == nil {
 			continue
 		}
-		if n.first.kinds&watchRecursive != 0 {
-			hit = addOnce(hit, start, n.first.conn)
+		if n.kinds&watchRecursive != 0 {
+			hit = addOnce(hit, start, n.first)
 		}
 		for c, kinds := range n.more {
 			if kinds&watchRecursive != 0 {
@@ -190,8 +185,8 @@ func addOnce(hit []*conn, start int, c *conn) []*conn {
 
 // of returns how c watches the path.
 func (n *watchNode) of(c *conn) watchKind {
-	if n.first.conn == c {
-		return n.first.kinds
+	if n.first == c {
+		return n.kinds
 	}
 	return n.more[c]
 }
@@ -199,15 +194,15 @@ func (n *watchNode) of(c *conn) watchKind {
 // set changes how c watches the path; 0 is not at all.
 func (n *watchNode) set(c *conn, kinds watchKind) {
 	switch {
-	case n.first.conn == c:
-		n.first.kinds = kinds
+	case n.first == c:
+		n.kinds = kinds
 		if kinds == 0 {
-			n.first.conn = nil
+			n.first = nil
 		}
 	case kinds == 0:
 		delete(n.more, c)
-	case n.first.conn == nil && n.more[c] == 0:
-		n.first = watcher{c, kinds}
+	case n.first == nil && n.more[c] == 0:
+		n.first, n.kinds = c, kinds
 	default:
 		if n.more == nil {
 			n.more = map[*conn]watchKind{}
@@ -236,8 +231,8 @@ func (t *watchTable) size() int {
 
 // each calls f for every connection that watches the path.
 func (n *watchNode) each(f func(*conn)) {
-	if n.first.conn != nil {
-		f(n.first.conn)
+	if n.first != nil {
+		f(n.first)
 	}
 	for c := range n.more {
 		f(c)
