@@ -4,9 +4,10 @@
 //	Dial ─▶ FOLLOWERINFO ─LEADERINFO─▶ Ea=e on disk ─▶ ACKEPOCH
 //	     ─DIFF | TRUNC | SNAP─▶ records ─NEWLEADER─▶ history on disk ─▶ Ec=e on disk ─▶ ACK(NEWLEADER) ─UPTODATE─▶ applied so far ─▶ serve
 //
-//	follower.go   Step, phases, silence     discovery.go  accept an epoch
+//	follower.go   Step, stages, silence     discovery.go  accept an epoch
 //	sync.go       take over a history       broadcast.go  log, ack, commit
 //	forward.go    own clients' writes, SYNC and REVALIDATE, on their way to the leader
+//	leave.go      how the role ends
 //
 // Each ─▶ behind "on disk" is a completion reported by the shell, never the request for it: a crash between any two of them leaves a
 // state that the next start can stand on.

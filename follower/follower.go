@@ -27,6 +27,7 @@ const (
 )
 
 var stageNames = [...]string{"dialling", "waiting for LEADERINFO", "storing the promise", "waiting for the sync header", "receiving a snapshot",
+
 	"installing a snapshot", "receiving records", "making the history durable", "storing the epoch", "waiting for UPTODATE",
 	"applying", "serving"}
 
@@ -248,37 +249,6 @@ func (f *Follower) take(p zab.Packet) {
 	}
 }
 
-func (f *Follower) onHandover(p *zab.Handover) {
-	if f.stage < stageUpToDate || p.Epoch != f.epoch {
-		f.protocol("HANDOVER out of place")
-		return
-	}
-	f.quit(zab.ByeRole, zab.Leave{Reason: fmt.Sprintf("handover to server %d", p.Target), Designated: p.Target})
-}
-
-// onBye: the leader closes. If it has seen this server ack more than it still has, this server's memory is not to be trusted (§18.5):
-// it says so on disk before it does anything else.
-func (f *Follower) onBye(p *zab.Bye) {
-	why := "the leader closed: " + p.Code.String() + " " + p.Text
-	if p.Code != zab.ByeLostAcked || f.local.Hard.Recovering {
-		f.lost(why)
-		return
-	}
-	h := f.local.Hard
-	h.Recovering, h.RecoveryID = true, recoveryID(f.cfg.Seed, f.now, h)
-	f.note(zab.Note{Level: zab.Alarm, Message: zab.NoteRecovering, Zxid: f.local.Hist.End.Zxid, Reason: why})
-	f.leaveID, f.leaveWhy = f.local.SaveHard(f.now, h), zab.Leave{Reason: why}
-}
-
-// recoveryID draws a number that an earlier loss of memory will not have used.
-func recoveryID(seed uint64, now zab.Instant, h zab.HardState) uint64 {
-	x := seed ^ uint64(now) ^ uint64(h.Accepted)<<32 ^ h.RecoveryID
-	for range 2 {
-		x = (x ^ x>>31) * 0x9e3779b97f4a7c15
-	}
-	return x | 1
-}
-
 func (f *Follower) checkLimits() {
 	switch {
 	case f.leaveID != 0:
@@ -340,34 +310,6 @@ func (f *Follower) Status(s *zab.Status) {
 	if f.stage != stageServing {
 		s.Reason = f.stage.String()
 	}
-}
-
-// lost ends the role because the leader is lost. Only an established leader is worth an attempt to rejoin without an election (§5.7).
-func (f *Follower) lost(why string) {
-	f.quit(zab.ByeRole, zab.Leave{Reason: why, Lost: f.stage >= stageUpToDate})
-}
-
-// protocol ends the role because the leader said something that does not fit.
-func (f *Follower) protocol(why string) {
-	f.note(zab.Note{Level: zab.Warn, Message: zab.NoteRefused, Peer: f.leader, Reason: why})
-	f.quit(zab.ByeProtocol, zab.Leave{Reason: why})
-}
-
-func (f *Follower) quit(code zab.ByeCode, leave zab.Leave) {
-	if f.leave != nil {
-		return
-	}
-	if f.conn != 0 {
-		f.fx.Add(zab.Close{Conn: f.conn, Bye: zab.Bye{Code: code, Text: leave.Reason, Accepted: f.local.Hard.Accepted}})
-	}
-	f.leave = &leave
-}
-
-// fatal ends the process: what was found is for people to look at.
-func (f *Follower) fatal(code int, format string, args ...any) {
-	reason := fmt.Sprintf(format, args...)
-	f.fx.Add(zab.Fatal{Code: code, Reason: reason, Dump: f.String()})
-	f.quit(zab.ByeRole, zab.Leave{Reason: reason})
 }
 
 func (f *Follower) note(n zab.Note) {

@@ -375,6 +375,42 @@ func TestLeaving(t *testing.T) {
 	require.False(t, r.f.Leave().Lost, "never was in step")
 }
 
+// TestReadmission: only the record with the number of this very recovery ends it; the next ack says so.
+func TestReadmission(t *testing.T) {
+	readmit := func(prev zab.Position, server zab.ServerID, id uint64) txn.Record {
+		d := txn.NewDraft(&txn.Txn{Body: &txn.Readmit{Server: server, RecoveryID: id}}, &txn.Request{})
+		z := prev.Zxid + 1
+		if prev.Zxid == 0 {
+			z = txn.MakeZxid(1, 1)
+		}
+		return d.Seal(z, prev.Zxid, prev.Chain)
+	}
+	r := newRig(t, zab.HardState{Recovering: true, RecoveryID: 77}, nil, 0).serving(1)
+	var log []txn.Record
+	for _, c := range []struct {
+		server zab.ServerID
+		id     uint64
+		over   bool
+	}{{2, 76, false}, {3, 77, false}, {2, 77, true}} {
+		log = append(log, readmit(end(log), c.server, c.id))
+		last := log[len(log)-1]
+		r.all = nil
+		r.hear(&zab.Propose{Records: []txn.Record{last}})
+		require.Empty(t, the[zab.SaveHardState](r.disk()), "not committed")
+		r.hear(&zab.Commit{Commit: last.Zxid})
+		require.Len(t, the[zab.SaveHardState](r.all), map[bool]int{true: 1}[c.over])
+		for _, a := range sent[*zab.Ack](r.all) {
+			require.False(t, a.Votable, "not on disk")
+		}
+		r.all = nil
+		r.settle()
+		require.Equal(t, !c.over, r.l.Hard.Recovering)
+	}
+	acks := sent[*zab.Ack](r.all)
+	require.Len(t, acks, 1)
+	require.True(t, acks[0].Votable)
+}
+
 func TestStatusSaysWhyItDoesNotServe(t *testing.T) {
 	r := newRig(t, zab.HardState{}, nil, 0)
 	var s zab.Status

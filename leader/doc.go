@@ -6,11 +6,12 @@
 //
 //	request ─admission─▶ Prepare … Prepared ─▶ zxid, prev, chain ─▶ own log and every cursor ─▶ ACKs ─▶ commit ─▶ Apply
 //
-//	leader.go     Step, phases, who is connected     discovery.go  the epoch (R-20…)
-//	sync.go       DIFF, TRUNC or SNAP: a pure choice learner.go    one learner: its cursor and window
-//	broadcast.go  propose, count, commit             admit.go      what is let in, what is refused
-//	pulse.go      pings, silence, step-down (§11)    rounds.go     SYNC and REVALIDATE (§13.1, R-48)
-//	handover.go   drain and name a successor (§16.1)
+//	leader.go    Step and phases               links.go      connections of learners, frames
+//	discovery.go the epoch (R-20…)   sync.go       DIFF, TRUNC or SNAP: a pure choice
+//	learner.go   one learner and its plan      cursor.go     its place in the stream, its window
+//	broadcast.go propose, count, commit        admit.go      what is let in, what is refused
+//	pulse.go     pings, silence, step-down     rounds.go     SYNC and REVALIDATE (§13.1, R-48)
+//	handover.go  drain, name a successor, re-epoch (§16)
 //
 // A learner has one cursor. It starts at the common point of both histories and never jumps, so the stream that a learner sees has
 // no hole and no repeat whatever the plan was; NEWLEADER is put where the cursor crosses the end of the initial history.
