@@ -344,6 +344,26 @@ func TestNothingOfItsClientsIsLostInSilence(t *testing.T) {
 	require.Len(t, the[zab.Refuse](r.hear(&zab.Refused{Refusals: []zab.Refusal{{Conn: 7}}})), 1)
 }
 
+func TestRequestsAreCutIntoFrames(t *testing.T) {
+	r := newRig(t, zab.HardState{}, nil, 0).serving(1)
+	var reqs, got []txn.Request
+	for i := range 2500 {
+		reqs = append(reqs, txn.Request{Cxid: int32(i), Conn: 7, Payload: make([]byte, i%5000)})
+	}
+	frames := sent[*zab.Requests](r.step(zab.Submit{Requests: reqs}))
+	for _, p := range frames {
+		size := 0
+		for i := range p.Requests {
+			size += p.Requests[i].Size()
+		}
+		require.LessOrEqual(t, size, r.l.Cfg.BatchBytes)
+		require.LessOrEqual(t, len(p.Requests), r.l.Cfg.BatchCount)
+		got = append(got, p.Requests...)
+	}
+	require.Equal(t, reqs, got)
+	require.Less(t, len(frames), 10)
+}
+
 func TestAFullDiskTakesNoRecords(t *testing.T) {
 	r := newRig(t, zab.HardState{}, nil, 0).serving(1)
 	r.l.DiskFull = true

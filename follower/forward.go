@@ -22,7 +22,11 @@ func (a answer) zxid() txn.Zxid {
 // the history.
 func (f *Follower) onSubmit(ev zab.Submit) {
 	if f.stage == stageServing {
-		f.send(&zab.Requests{Requests: ev.Requests})
+		for reqs := ev.Requests; len(reqs) > 0; {
+			n := f.frameful(reqs)
+			f.send(&zab.Requests{Requests: reqs[:n:n]})
+			reqs = reqs[n:]
+		}
 		return
 	}
 	list := make([]zab.Refusal, len(ev.Requests))
@@ -31,6 +35,18 @@ func (f *Follower) onSubmit(ev zab.Submit) {
 		list[i] = zab.Refusal{Session: r.Session, Cxid: r.Cxid, Conn: r.Conn, Code: txn.RefusedNotLeader}
 	}
 	f.fx.Add(zab.Refuse{Refusals: list})
+}
+
+// frameful is how many of the requests go into one frame: at least one.
+func (f *Follower) frameful(reqs []txn.Request) int {
+	n, bytes := 1, reqs[0].Size()
+	for n < len(reqs) && n < f.cfg.BatchCount {
+		if bytes += reqs[n].Size(); bytes > f.cfg.BatchBytes {
+			break
+		}
+		n++
+	}
+	return n
 }
 
 func (f *Follower) onSyncAsked(ev zab.SyncAsked) {

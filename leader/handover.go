@@ -12,6 +12,7 @@ import (
 type drain struct {
 	target zab.ServerID // 0: nobody else can lead, the own history is brought to an end as far as possible
 	stop   bool         // a graceful stop: this server leaves, whatever becomes of it
+	alone  bool         // without a target, this server leads again in a new epoch
 	until  zab.Instant
 	// raise is an epoch that somebody has promised elsewhere: this server promises it as well before it leaves, so that its next epoch
 	// is above it. raiseID is the disk operation.
@@ -40,14 +41,19 @@ func (l *Leader) onStuck(id zab.ServerID, accepted txn.Epoch) {
 	}
 	l.stuck.accepted = max(l.stuck.accepted, accepted)
 	if l.phase == zab.Broadcast && l.drain == nil && l.now.Sub(l.stuck.since) >= reepochDelay {
-		l.startDrain(&drain{raise: l.stuck.accepted})
+		l.startDrain(&drain{alone: true, raise: l.stuck.accepted})
 	}
 }
 
 // beginDrain stops taking writes and looks for a successor: want, or the best that is in step (§16.1). A stop goes on without one.
 func (l *Leader) beginDrain(want zab.ServerID, stop bool) {
-	if l.drain != nil {
-		l.drain.stop = l.drain.stop || stop
+	if d := l.drain; d != nil {
+		if stop && !d.stop {
+			d.stop = true
+			if d.target == 0 {
+				d.target = l.successor(0)
+			}
+		}
 		return
 	}
 	if l.phase != zab.Broadcast {
@@ -61,7 +67,7 @@ func (l *Leader) beginDrain(want zab.ServerID, stop bool) {
 		l.note(zab.Note{Level: zab.Warn, Message: zab.NoteHandover, Peer: want, Reason: "nobody can take over"})
 		return
 	}
-	l.startDrain(&drain{target: target, stop: stop})
+	l.startDrain(&drain{target: target, stop: stop, alone: target == 0})
 }
 
 func (l *Leader) startDrain(d *drain) {
@@ -107,9 +113,15 @@ func (l *Leader) drainOn() {
 	if d == nil {
 		return
 	}
+	if d.target != 0 && l.byID[d.target] == nil { // it is gone
+		d.target = l.successor(0)
+		if d.target == 0 && !d.stop {
+			d.until = l.now // given up below
+		}
+	}
 	h := l.local.Hist
 	quiet := l.preparing == 0 && h.Commit == h.End.Zxid && h.Applied == h.Commit
-	ready := d.target == 0
+	ready := d.target == 0 && (d.stop || d.alone)
 	if x := l.byID[d.target]; x != nil {
 		ready = x.counts() && x.match == h.End.Zxid
 	}

@@ -188,3 +188,78 @@ func TestStatusListsTheLearners(t *testing.T) {
 	require.Equal(t, zab.Status{Phase: zab.Broadcast, Leader: 1, Epoch: 1, Pending: 1, PendingBytes: s.PendingBytes, SyncDiff: 1,
 		Learners: []zab.LearnerStatus{{ID: 2, Synced: true, Mode: "DIFF", LagBytes: s.PendingBytes}}}, s)
 }
+
+// TestARefusedCutIsFollowedByASnapshot: R-30, once per connection.
+func TestARefusedCutIsFollowedByASnapshot(t *testing.T) {
+	b := newBench(3, func(_ *zab.Config, h *zab.History) {
+		at := zab.Position{Zxid: txn.MakeZxid(2, 5), Chain: 5}
+		table := zab.EpochTable{Whole: true}
+		table.Extend(txn.MakeZxid(1, 2), 12)
+		table.Extend(at.Zxid, at.Chain)
+		*h = *zab.NewHistory(zab.Position{}, at, at.Zxid, table, nil, 1000)
+		h.Snapshot, h.SnapSize = at, 1
+	})
+	connect := func(conn int) []zab.Effect {
+		ack := &zab.AckEpoch{Epoch: b.l.epoch, Vote: true, Table: zab.EpochTable{Whole: true}, Last: zab.Position{Zxid: txn.MakeZxid(1, 3), Chain: 13}}
+		ack.Table.Extend(ack.Last.Zxid, ack.Last.Chain)
+		b.step(zab.Accepted{Conn: zab.ConnID(conn), Peer: 2})
+		b.hear(conn, &zab.FollowerInfo{Votable: true, Accepted: 1, Current: 1})
+		ack.Epoch = b.l.epoch
+		return b.hear(conn, ack)
+	}
+	b.local.Hard = zab.HardState{Accepted: 2, AcceptedLeader: 1, Current: 2}
+	fx := connect(20)
+	require.Equal(t, &zab.Trunc{To: zab.Position{Zxid: txn.MakeZxid(1, 2), Chain: 12}}, the[zab.Send](fx)[0].Packet)
+	reject := &zab.SyncReject{Reason: "no", Last: zab.Position{Zxid: txn.MakeZxid(1, 3), Chain: 13}}
+	require.Len(t, the[zab.SendSnapshot](b.hear(20, reject)), 1)
+	require.Len(t, the[zab.Close](b.hear(20, reject)), 1)
+
+	// A log that cannot be read makes the next connection start with a snapshot (S16).
+	fx = connect(21)
+	require.IsType(t, &zab.Trunc{}, the[zab.Send](fx)[0].Packet)
+	read := the[zab.ReadLog](fx)
+	require.Len(t, read, 1)
+	fx = b.step(zab.LogRead{Conn: 21, After: read[0].After, Gone: true})
+	require.Len(t, the[zab.Close](fx), 1)
+	require.Len(t, the[zab.SendSnapshot](connect(22)), 1)
+}
+
+func the[E zab.Effect](fx []zab.Effect) (found []E) {
+	for _, e := range fx {
+		if x, ok := e.(E); ok {
+			found = append(found, x)
+		}
+	}
+	return found
+}
+
+// TestTheSuccessorGoesWhileDraining: another takes its place when this server is to stop; otherwise the handover is over.
+func TestTheSuccessorGoesWhileDraining(t *testing.T) {
+	for _, stop := range []bool{false, true} {
+		b := newBench(3, nil)
+		for id := 2; id <= 3; id++ {
+			b.join(id)
+			x := b.l.byConn[zab.ConnID(id)]
+			b.hear(id, &zab.Ack{Kind: zab.AckNewLeader, Epoch: 1, Durable: x.end.Zxid, Chain: x.end.Chain, Votable: true})
+		}
+		require.NotZero(t, b.l.Established())
+		b.step(zab.Submit{Requests: []txn.Request{{Origin: 1, Conn: 1}}}) // keeps both from leaving at once
+		if stop {
+			b.step(zab.Stop{})
+		} else {
+			b.step(zab.HandOver{Target: 3})
+		}
+		require.Equal(t, zab.Draining, b.l.Phase())
+		require.Nil(t, b.l.Leave())
+		b.step(zab.ConnDown{Conn: 3})
+		if stop {
+			b.hear(2, &zab.Ack{Kind: zab.AckPropose, Epoch: 1, Durable: b.local.Hist.End.Zxid, Votable: true})
+			require.Equal(t, &zab.Leave{Reason: "handed over", Designated: 2, Stopped: true}, b.l.Leave())
+			continue
+		}
+		b.now = b.now.Add(b.l.cfg.HandoverLimit)
+		b.step(zab.Tick{})
+		require.Nil(t, b.l.Leave())
+		require.Equal(t, zab.Broadcast, b.l.Phase())
+	}
+}
