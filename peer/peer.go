@@ -95,14 +95,14 @@ type Peer struct {
 	cause    error // why, if it is not a graceful stop; set before stopped is closed
 
 	// Owned by the loop.
-	dials     map[zab.ServerID]context.CancelFunc
-	answers   []zab.Event // answers within the turn
-	touched   map[*stream]struct{}
-	snapBegun []*stream // streams whose SnapBegin is in this turn
-	snaps     snapshotter
-	published zab.Instant
-	dirty     bool // something happened since published
-	ended     bool
+	giveUpDial context.CancelFunc // of the newest dial
+	answers    []zab.Event        // answers within the turn
+	touched    map[*stream]struct{}
+	snapBegun  []*stream // streams whose SnapBegin is in this turn
+	snaps      snapshotter
+	published  zab.Instant
+	dirty      bool // something happened since published
+	ended      bool
 }
 
 // Open recovers the data directory into sm and prepares the core. Nothing is sent before Run. The error of a directory that
@@ -122,7 +122,7 @@ func Open(cfg Config, sm StateMachine, ses Sessions, edge Edge, log *zap.Logger)
 		}
 	}
 	p := &Peer{cfg: cfg, log: log, sm: sm, ses: ses, edge: edge, inbox: newInbox(), stopped: make(chan struct{}),
-		streams: map[zab.ConnID]*stream{}, inbound: map[zab.ServerID]*stream{}, dials: map[zab.ServerID]context.CancelFunc{},
+		streams: map[zab.ConnID]*stream{}, inbound: map[zab.ServerID]*stream{},
 		touched: map[*stream]struct{}{}, received: map[zab.ConnID]*Receiving{},
 
 		queueLimit: 2*cfg.Core.InflightBytes + 4*cfg.MaxFrame}
@@ -181,8 +181,8 @@ func (p *Peer) Run(ctx context.Context) error {
 	p.mesh.start(lctx)
 	p.loop(ctx)
 	p.halt(nil)
-	cancel()
 	p.closeStreams()
+	cancel()
 	p.disk.close()
 	p.inbox.close()
 	p.wg.Wait()
@@ -303,25 +303,21 @@ func (p *Peer) acceptStream(ctx context.Context, nc net.Conn) {
 // dialLimit bounds one dial to a peer.
 const dialLimit = 250 * time.Millisecond
 
-// dialStream makes the uplink to a leader.
+// dialStream makes the uplink to a leader. Nothing is told when ctx ended meanwhile: the core has asked for another one.
 func (p *Peer) dialStream(ctx context.Context, to zab.Server) {
 	dctx, cancel := context.WithTimeout(ctx, dialLimit)
 	defer cancel()
 	nc, err := p.cfg.Net.Dial(dctx, to.PeerAddr)
-	var br *bufio.Reader
-	if err == nil {
-		br = bufio.NewReaderSize(nc, 64<<10)
-		stop := context.AfterFunc(ctx, func() { nc.Close() })
-		if err = p.greet(nc, br, p.hello(zab.ForData, to.ID)); err != nil {
-			nc.Close()
-		}
-		if !stop() && err == nil { // given up meanwhile
-			err = context.Cause(ctx)
-			nc.Close()
-		}
-	}
 	if err != nil {
-		p.inbox.put(zab.DialFailed{Peer: to.ID, Refused: wasActive(err), Reason: err.Error()})
+		p.dialFailed(ctx, to.ID, err)
+		return
+	}
+	br := bufio.NewReaderSize(nc, 64<<10)
+	stop := context.AfterFunc(ctx, func() { nc.Close() })
+	err = p.greet(nc, br, p.hello(zab.ForData, to.ID))
+	if !stop() || err != nil {
+		nc.Close()
+		p.dialFailed(ctx, to.ID, err)
 		return
 	}
 	s := p.newStream(nc, to.ID, nil)
@@ -332,11 +328,18 @@ func (p *Peer) dialStream(ctx context.Context, to zab.Server) {
 	case <-p.stopped:
 		nc.Close()
 		p.dropStream(s)
+		close(s.done)
 		return
 	default:
 	}
 	p.inbox.put(zab.Dialed{Conn: s.id, Peer: to.ID})
 	s.run(br)
+}
+
+func (p *Peer) dialFailed(ctx context.Context, to zab.ServerID, err error) {
+	if ctx.Err() == nil {
+		p.inbox.put(zab.DialFailed{Peer: to, Refused: wasActive(err), Reason: err.Error()})
+	}
 }
 
 func (p *Peer) stream(id zab.ConnID) *stream {
@@ -354,6 +357,9 @@ func (p *Peer) dropStream(s *stream) {
 	p.mu.Unlock()
 }
 
+// goodbyeLimit is how long what is queued for the others (a handover, a goodbye) may take to leave at the end.
+const goodbyeLimit = 200 * time.Millisecond
+
 func (p *Peer) closeStreams() {
 	p.mu.Lock()
 	all := make([]*stream, 0, len(p.streams))
@@ -362,11 +368,15 @@ func (p *Peer) closeStreams() {
 	}
 	p.mu.Unlock()
 	for _, s := range all {
-		s.flush()
+		if p.cause != nil {
+			s.abort()
+			continue
+		}
 		s.end()
+		s.nc.SetDeadline(time.Now().Add(goodbyeLimit))
 	}
-	for _, s := range all { // what was queued (a goodbye) may leave, but nobody is waited for
-		s.nc.SetDeadline(time.Now().Add(200 * time.Millisecond))
+	for _, s := range all {
+		<-s.done
 	}
 }
 

@@ -72,9 +72,10 @@ func (p *Peer) perform(now zab.Instant, fx zab.Effect) {
 	}
 }
 
+// dial begins a data connection; one that is still being made is given up, and nothing is heard of it.
 func (p *Peer) dial(to zab.ServerID) {
-	if cancel := p.dials[to]; cancel != nil {
-		cancel()
+	if p.giveUpDial != nil {
+		p.giveUpDial()
 	}
 	srv, ok := p.cfg.Core.Members.Find(to)
 	if !ok {
@@ -82,15 +83,15 @@ func (p *Peer) dial(to zab.ServerID) {
 		return
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	p.dials[to] = cancel
+	p.giveUpDial = cancel
 	p.wg.Go(func() {
-		stop := make(chan struct{})
-		defer close(stop)
+		ended := make(chan struct{})
+		defer close(ended)
 		p.wg.Go(func() {
 			select {
 			case <-p.stopped:
 				cancel()
-			case <-stop:
+			case <-ended:
 			}
 		})
 		p.dialStream(ctx, srv)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/zkd-project/zkd/txn"
@@ -29,9 +30,10 @@ type stream struct {
 
 	mu     sync.Mutex
 	queue  []outPacket
-	bytes  int // of queue, about
-	ending bool
-	room   sync.Cond // for the snapshot sender, which waits for the queue to drain
+	bytes  int         // of queue, about
+	ending bool        // nothing more is queued, and what comes is read and thrown away
+	silent atomic.Bool // the same, for the reader
+	room   sync.Cond   // for the snapshot sender, which waits for the queue to drain
 
 	wake chan struct{} // writer: something is queued, or ending
 	done chan struct{} // closed by the reader, last
@@ -98,11 +100,14 @@ func (s *stream) flush() {
 	}
 }
 
-// end lets the writer write what is queued and then close.
+// end lets the writer write what is queued and then close our half. The other half is read until the other side closes it: a
+// connection that is closed with bytes unread is reset, and a reset takes from the other side what it has not read yet, a handover or
+// the reason for the end.
 func (s *stream) end() {
 	s.mu.Lock()
 	s.ending = true
 	s.mu.Unlock()
+	s.silent.Store(true)
 	s.room.Broadcast()
 	s.flush()
 }
@@ -134,8 +139,23 @@ func packetBytes(pk zab.Packet) int {
 	return n
 }
 
+// lingerLimit bounds how long the other side may take to close its half.
+const lingerLimit = 500 * time.Millisecond
+
+// finish closes our half of the connection.
+func (s *stream) finish() {
+	if half, ok := s.nc.(interface{ CloseWrite() error }); ok && half.CloseWrite() == nil {
+		select {
+		case <-s.p.stopped: // a shorter limit is set
+		default:
+			s.nc.SetReadDeadline(time.Now().Add(lingerLimit))
+		}
+		return
+	}
+	s.nc.Close()
+}
+
 func (s *stream) write() {
-	defer s.nc.Close()
 	var buf []byte
 	for {
 		select {
@@ -151,6 +171,7 @@ func (s *stream) write() {
 			s.room.Broadcast()
 			if len(q) == 0 {
 				if ending {
+					s.finish()
 					return
 				}
 				break
@@ -160,6 +181,7 @@ func (s *stream) write() {
 				buf = zab.AppendFrame(buf, o.epoch, o.pk)
 				if len(buf) >= writePiece || i == len(q)-1 {
 					if err := writeAll(s.nc, buf); err != nil {
+						s.nc.Close()
 						return
 					}
 					buf = buf[:0]
@@ -206,6 +228,9 @@ func (s *stream) readLoop(br *bufio.Reader) error {
 		pk, epoch, err := readFrame(br, s.p.cfg.MaxFrame)
 		if err != nil {
 			return err
+		}
+		if s.silent.Load() {
+			continue
 		}
 		switch pk := pk.(type) {
 		case *zab.SnapChunk, *zab.SnapEnd:

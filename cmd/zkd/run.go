@@ -52,7 +52,7 @@ func (c *zooConfig) serverConfig(clock env.Clock) server.Config {
 	if conns == 0 {
 		conns = -1
 	}
-	sc := server.Config{SelfID: c.Self, TickTime: c.TickTime, MinSessionTimeout: max(c.MinTimeout, 0), MaxSessionTimeout: max(c.MaxTimeout, 0),
+	sc := server.Config{SelfID: c.Self, Standalone: len(c.Servers) == 1, TickTime: c.TickTime, MinSessionTimeout: max(c.MinTimeout, 0), MaxSessionTimeout: max(c.MaxTimeout, 0),
 		MaxClientCnxns: conns, MaxConns: c.MaxCnxns, MaxFrame: c.JuteMaxBuffer, GlobalOutstanding: c.GlobalOutstanding,
 		FourLetterWhitelist: c.Words, SuperDigest: c.SuperDigest, Version: serverVersion(), ClientPort: c.ClientPort,
 		DataDir: c.LogDir, SnapDir: c.DataDir, Now: clock.Now, Wall: clock.Wall}
