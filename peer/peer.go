@@ -124,7 +124,6 @@ func Open(cfg Config, sm StateMachine, ses Sessions, edge Edge, log *zap.Logger)
 	p := &Peer{cfg: cfg, log: log, sm: sm, ses: ses, edge: edge, inbox: newInbox(), stopped: make(chan struct{}),
 		streams: map[zab.ConnID]*stream{}, inbound: map[zab.ServerID]*stream{},
 		touched: map[*stream]struct{}{}, received: map[zab.ConnID]*Receiving{},
-
 		queueLimit: 2*cfg.Core.InflightBytes + 4*cfg.MaxFrame}
 	core := &p.cfg.Core
 	core.ClusterID, core.Seed = draw(), draw()
