@@ -115,7 +115,7 @@ func (l *Leader) refuseAll(x *learner, reqs []txn.Request, why txn.Refusal) {
 // onExpired proposes the end of sessions whose time is up, only while a quorum was in contact a moment ago: a deposed leader must not
 // revoke anything. What does not fit now comes again, for the tracker goes on naming it.
 func (l *Leader) onExpired(ev zab.Expired) {
-	if l.closed() != txn.NotRefused || l.pulse.suspect || l.now.Sub(l.contact()) >= l.cfg.Silence() {
+	if l.closed() != txn.NotRefused || l.pulse.suspect || !l.inContact() {
 		return
 	}
 	reqs := make([]txn.Request, len(ev.Sessions))

@@ -20,14 +20,14 @@ type drain struct {
 	raiseID uint64
 }
 
-// stuck is a voter that has promised more than this epoch and can therefore not follow.
+// stuck: voters that have promised more than this epoch and can therefore not follow.
 type stuck struct {
-	id       zab.ServerID
-	accepted txn.Epoch
-	since    zab.Instant
+	accepted    txn.Epoch // the largest promise
+	since, last zab.Instant
 }
 
-// reepochDelay is how long a stuck voter may stay away before this leader gives itself a new epoch.
+// reepochDelay is how long a stuck voter keeps coming before this leader gives itself a new epoch; who has not come for several times
+// as long is not stuck any more.
 const reepochDelay = 2 * time.Second
 
 // onStuck remembers a voter that was turned away for its promise, and helps it when it keeps coming (§16.3): a handover to oneself is a
@@ -36,10 +36,10 @@ func (l *Leader) onStuck(id zab.ServerID, accepted txn.Epoch) {
 	if !l.cfg.Members.Voter(id) || accepted <= l.epoch || accepted >= txn.MaxEpoch {
 		return
 	}
-	if l.stuck.id != id {
-		l.stuck = stuck{id: id, since: l.now}
+	if l.stuck.accepted == 0 || l.now.Sub(l.stuck.last) > 5*reepochDelay {
+		l.stuck = stuck{since: l.now}
 	}
-	l.stuck.accepted = max(l.stuck.accepted, accepted)
+	l.stuck.accepted, l.stuck.last = max(l.stuck.accepted, accepted), l.now
 	if l.phase == zab.Broadcast && l.drain == nil && l.now.Sub(l.stuck.since) >= reepochDelay {
 		l.startDrain(&drain{alone: true, raise: l.stuck.accepted})
 	}

@@ -161,7 +161,7 @@ func (l *Leader) on(ev zab.Event) {
 // once per ping is often enough; a handover is the one thing that is quicker.
 func (l *Leader) Deadline() zab.Instant {
 	d := l.pulse.next
-	if l.drain != nil {
+	if l.drain != nil && l.drain.raiseID == 0 { // else it waits for the disk
 		d = min(d, l.drain.until)
 	}
 	return d

@@ -133,25 +133,13 @@ func (l *Leader) confirmed(nonce uint64) bool {
 	return l.pulse.nonce >= nonce && l.quorum(true, func(x *learner) bool { return x.counts() && x.nonce >= nonce })
 }
 
-// contact is the latest moment since which a quorum has been heard.
-func (l *Leader) contact() zab.Instant {
-	at := func(id zab.ServerID) zab.Instant {
-		if id == l.self {
-			return l.now
-		}
-		if t, ok := l.pulse.heard[id]; ok {
-			return t
-		}
-		return math.MinInt64 / 2
-	}
-	best := zab.Instant(math.MinInt64 / 2)
-	for _, id := range l.voters {
-		t := at(id)
-		if t > best && l.cfg.Members.Satisfied(func(o zab.ServerID) bool { return at(o) >= t }) {
-			best = t
-		}
-	}
-	return best
+// inContact reports whether a quorum was heard within the silence that is tolerated.
+func (l *Leader) inContact() bool {
+	since := l.now.Add(-l.cfg.Silence())
+	return l.cfg.Members.Satisfied(func(id zab.ServerID) bool {
+		t, ok := l.pulse.heard[id]
+		return id == l.self || ok && t > since
+	})
 }
 
 // checkLimits is where a leader finds out that it should not lead, and learners that they are too slow.
@@ -190,7 +178,7 @@ func (l *Leader) checkQuorum() {
 	case p.suspect && l.now >= p.suspectUntil: // L6
 		l.quit(zab.ByeRole, zab.Leave{Reason: "no quorum answered after a stall of this server"})
 	case p.suspect:
-	case l.now.Sub(l.contact()) >= l.cfg.Silence(): // L1
+	case !l.inContact(): // L1
 		l.quit(zab.ByeRole, zab.Leave{Reason: "lost contact with a quorum"})
 	case len(l.batches) > 0 && l.now.Sub(max(l.batches[0].at, p.awake)) >= l.cfg.ProposalStall: // L2
 		l.quit(zab.ByeRole, zab.Leave{Reason: fmt.Sprintf("the proposals up to %v find no quorum", l.batches[0].last)})
