@@ -55,6 +55,12 @@ func TestStrangersAreNamedOnce(t *testing.T) {
 	}
 	require.Eventually(t, func() bool { return s.rep.stats.strangers.Load() == 5 && logs.Len() > 0 }, patience, 1e6)
 	require.Equal(t, 1, logs.Len())
+	s.srv.nag = nag{}
+	big := s.connect()
+	big.write([]byte("\x7f\xff\xff\xff"))
+	big.gone()
+	require.Eventually(t, func() bool { return logs.Len() == 2 }, patience, 1e6)
+	require.Equal(t, "frame is too large", logs.All()[1].Message)
 	line := logs.All()[0]
 	require.Equal(t, "not a ZooKeeper client", line.Message)
 	require.Contains(t, line.ContextMap()["hint"], "HTTP")

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/netip"
 	"sync"
@@ -13,6 +12,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/zkd-project/zkd/proto"
 	"github.com/zkd-project/zkd/session"
 	"github.com/zkd-project/zkd/txn"
 )
@@ -53,21 +53,23 @@ func New(cfg Config, rep *Replica, log *zap.Logger) *Server {
 func (s *Server) Attach(r Replicator) { s.replicator = r }
 
 // Run accepts connections until ctx ends, then closes all of them and returns nil once every goroutine has ended. It closes ln. Another
-// error means that the listener broke.
+// error means that the listener broke. It may be called once.
 func (s *Server) Run(ctx context.Context, ln net.Listener) error {
 	defer s.tasks.Wait() // runs last: no connection outlives Run
 	ctx, cancel := context.WithCancel(ctx)
+	defer s.closeAll()
 	defer cancel()
-	stop := context.AfterFunc(ctx, func() { _ = ln.Close() })
-	defer stop()
+	defer context.AfterFunc(ctx, func() { _ = ln.Close() })()
 	s.tasks.Go(func() { s.sweep(ctx) })
 	for {
 		nc, err := ln.Accept()
 		switch {
 		case err == nil:
 			s.tasks.Go(func() { s.serveConn(ctx, nc) })
-		case ctx.Err() != nil || errors.Is(err, net.ErrClosed):
-			return s.shutdown(ctx, err)
+		case ctx.Err() != nil:
+			return nil
+		case errors.Is(err, net.ErrClosed):
+			return fmt.Errorf("accept clients: %w", err)
 		default:
 			if s.nag.due(netip.Addr{}, s.cfg.Now()) {
 				s.log.Warn("cannot accept clients", zap.Error(err))
@@ -77,13 +79,12 @@ func (s *Server) Run(ctx context.Context, ln net.Listener) error {
 	}
 }
 
-// shutdown ends what waits for a role.
-func (s *Server) shutdown(ctx context.Context, err error) error {
+// closeAll ends every connection, and what waits for a role. Whoever comes later sees that the context has ended.
+func (s *Server) closeAll() {
 	s.hold.end(false)
-	if ctx.Err() != nil {
-		return nil
+	for _, c := range s.rep.reg.all() {
+		c.close()
 	}
-	return fmt.Errorf("accept clients: %w", err)
 }
 
 func pause(ctx context.Context, d time.Duration) {
@@ -104,8 +105,9 @@ func (s *Server) serveConn(ctx context.Context, nc net.Conn) {
 		s.complain(c, "client refused", zap.String("reason", why))
 		return
 	}
-	stop := context.AfterFunc(ctx, c.close)
-	defer stop()
+	if ctx.Err() != nil { // closeAll may have looked before
+		c.close()
+	}
 	err := c.shake()
 	if err == nil {
 		err = c.run()
@@ -131,25 +133,26 @@ func remoteOf(nc net.Conn) netip.AddrPort {
 	return netip.AddrPort{}
 }
 
-// report logs how a connection ended.
+// report logs how a connection ended: once a minute and address if somebody should look at it.
 func (s *Server) report(c *conn, err error) {
-	var odd *stranger
-	if errors.As(err, &odd) {
-		s.rep.stats.strangers.Add(1)
-		s.complain(c, "not a ZooKeeper client", zap.Error(odd.err), zap.String("hint", hint(odd.first)))
-		return
-	}
 	c.mu.Lock()
 	why := c.why
 	c.mu.Unlock()
-	if why == slowReader {
-		s.complain(c, why, zap.Stringer("session", c.session), zap.Int("maxUnsent", s.cfg.MaxUnsent))
-		return
+	var odd *stranger
+	var size *proto.FrameSizeError
+	switch session := zap.Stringer("session", c.session); {
+	case errors.As(err, &odd):
+		s.rep.stats.strangers.Add(1)
+		s.complain(c, "not a ZooKeeper client", zap.Error(odd.err), zap.String("hint", hint(odd.first)))
+	case errors.As(err, &size):
+		s.complain(c, "frame is too large", session, zap.Int("bytes", size.Size), zap.Int("jute.maxbuffer", size.Max))
+	case errors.Is(err, errAhead):
+		s.complain(c, "client refused", zap.Error(err))
+	case why == slowReader:
+		s.complain(c, why, session, zap.Int("maxUnsent", s.cfg.MaxUnsent))
+	default:
+		s.log.Debug("client gone", zap.Stringer("addr", c.remote), session, zap.String("reason", why), zap.NamedError("ended", err))
 	}
-	if errors.Is(err, errClosed) || errors.Is(err, io.EOF) {
-		err = nil
-	}
-	s.log.Debug("client gone", zap.Stringer("addr", c.remote), zap.Stringer("session", c.session), zap.String("reason", why), zap.Error(err))
 }
 
 // sweep closes connections whose handshake or whose oldest request takes too long, once a second.
