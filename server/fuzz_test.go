@@ -11,6 +11,7 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/zkd-project/zkd/proto"
+	"github.com/zkd-project/zkd/txn"
 )
 
 // FuzzFrames sends whatever bytes behind a handshake, or instead of one: nothing breaks, and the next client is served.
@@ -43,11 +44,18 @@ func FuzzFrames(f *testing.F) {
 	})
 }
 
+// logged is serving with what it says at Warn and above.
+func logged(t *testing.T) (*solo, *observer.ObservedLogs) {
+	core, logs := observer.New(zap.WarnLevel)
+	s := newSoloWith(t, testConfig(), listen(t), zap.New(core))
+	t.Cleanup(s.stop)
+	s.do(s.lead)
+	return s, logs
+}
+
 // A stranger is told about once a minute and address, with a hint.
 func TestStrangersAreNamedOnce(t *testing.T) {
-	core, logs := observer.New(zap.WarnLevel)
-	s := serving(t, nil)
-	s.srv.log = zap.New(core)
+	s, logs := logged(t)
 	for range 5 {
 		c := s.dial()
 		c.write([]byte("GET /metrics HTTP/1.1\r\n\r\n"))
@@ -55,14 +63,20 @@ func TestStrangersAreNamedOnce(t *testing.T) {
 	}
 	require.Eventually(t, func() bool { return s.rep.stats.strangers.Load() == 5 && logs.Len() > 0 }, patience, 1e6)
 	require.Equal(t, 1, logs.Len())
-	s.srv.nag = nag{}
-	big := s.connect()
-	big.write([]byte("\x7f\xff\xff\xff"))
-	big.gone()
-	require.Eventually(t, func() bool { return logs.Len() == 2 }, patience, 1e6)
-	require.Equal(t, "frame is too large", logs.All()[1].Message)
 	line := logs.All()[0]
 	require.Equal(t, "not a ZooKeeper client", line.Message)
 	require.Contains(t, line.ContextMap()["hint"], "HTTP")
+	require.Contains(t, line.ContextMap()["addr"], "127.0.0.1:")
+}
 
+func TestOversizedFrameIsNamed(t *testing.T) {
+	s, logs := logged(t)
+	c := s.connect()
+	c.write([]byte("\x7f\xff\xff\xff"))
+	c.gone()
+	require.Eventually(t, func() bool { return logs.Len() == 1 }, patience, 1e6)
+	facts := logs.All()[0].ContextMap()
+	require.EqualValues(t, 0x7fffffff, facts["bytes"])
+	require.EqualValues(t, 1048575, facts["jute.maxbuffer"])
+	require.Equal(t, txn.SessionID(c.SessionID).String(), facts["session"])
 }

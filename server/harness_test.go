@@ -55,10 +55,12 @@ func testConfig() Config {
 }
 
 // newSolo builds an ensemble that does not serve yet; Run is on ln if ln is not nil.
-func newSolo(t testing.TB, cfg Config, ln net.Listener) *solo {
+func newSolo(t testing.TB, cfg Config, ln net.Listener) *solo { return newSoloWith(t, cfg, ln, zap.NewNop()) }
+
+func newSoloWith(t testing.TB, cfg Config, ln net.Listener, log *zap.Logger) *solo {
 	require.NoError(t, cfg.Validate())
 	rep := NewReplica(cfg, statemachine.Config{})
-	s := &solo{t: t, rep: rep, srv: New(cfg, rep, zap.NewNop()), ln: ln, epoch: 1}
+	s := &solo{t: t, rep: rep, srv: New(cfg, rep, log), ln: ln, epoch: 1}
 	s.wake = sync.NewCond(&s.mu)
 	s.srv.Attach(s)
 	ctx, cancel := context.WithCancel(context.Background())
