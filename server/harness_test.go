@@ -55,7 +55,9 @@ func testConfig() Config {
 }
 
 // newSolo builds an ensemble that does not serve yet; Run is on ln if ln is not nil.
-func newSolo(t testing.TB, cfg Config, ln net.Listener) *solo { return newSoloWith(t, cfg, ln, zap.NewNop()) }
+func newSolo(t testing.TB, cfg Config, ln net.Listener) *solo {
+	return newSoloWith(t, cfg, ln, zap.NewNop())
+}
 
 func newSoloWith(t testing.TB, cfg Config, ln net.Listener, log *zap.Logger) *solo {
 	require.NoError(t, cfg.Validate())
