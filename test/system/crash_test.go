@@ -72,13 +72,6 @@ func (k *counter) write(ctx context.Context, t *testing.T, c *client.Client) {
 	}
 }
 
-func (s *stream) acked() (n int64) {
-	for _, k := range s.counters {
-		n += k.acked.Load()
-	}
-	return n
-}
-
 // goesOn waits until every writer has had more acknowledgements.
 func (s *stream) goesOn() {
 	s.t.Helper()
