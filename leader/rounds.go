@@ -10,7 +10,7 @@ import (
 type rounds struct {
 	asks    []ask   // by need
 	held    []reply // own edge: answers that wait until this server has applied so far
-	closing []closing
+	waiting []waiting
 }
 
 // ask is one question that needs a wave with at least nonce need.
@@ -33,8 +33,8 @@ func (r reply) zxid() txn.Zxid {
 	return r.revalidated.Zxid
 }
 
-// closing is a question for a session whose end, or beginning, is not applied here yet: the answer is due when it has been.
-type closing struct {
+// waiting is a question for a session whose end, or beginning, is not applied here yet: the answer is due when it has been.
+type waiting struct {
 	conn    zab.ConnID
 	owner   zab.ServerID
 	ask     zab.Revalidate
@@ -73,12 +73,12 @@ func (l *Leader) onSessionState(ev zab.SessionState) {
 	answer := reply{revalidated: &zab.Revalidated{ID: ev.Ask.ID, OK: true, Valid: ev.Known, Zxid: h.Commit}}
 	switch {
 	case ev.Known && ev.Ending:
-		l.rounds.closing = append(l.rounds.closing, closing{conn: ev.Conn, owner: owner, ask: ev.Ask, applied: h.Applied, until: h.End.Zxid})
+		l.rounds.waiting = append(l.rounds.waiting, waiting{conn: ev.Conn, owner: owner, ask: ev.Ask, applied: h.Applied, until: h.End.Zxid})
 	case ev.Known:
 		l.reply(ev.Conn, answer)
 	case h.Applied < h.Commit:
 		// The asker may have applied the createSession already while our own disk is behind: look again when we have it too.
-		l.rounds.closing = append(l.rounds.closing, closing{conn: ev.Conn, owner: owner, ask: ev.Ask, applied: h.Applied, until: h.Commit})
+		l.rounds.waiting = append(l.rounds.waiting, waiting{conn: ev.Conn, owner: owner, ask: ev.Ask, applied: h.Applied, until: h.Commit})
 	default:
 		l.ask(ev.Conn, answer)
 	}
@@ -147,8 +147,8 @@ func (l *Leader) letGo() {
 // end is still with the state does not keep the turn from ending.
 func (l *Leader) askAgain() {
 	applied := l.local.Hist.Applied
-	keep := l.rounds.closing[:0]
-	for _, c := range l.rounds.closing {
+	keep := l.rounds.waiting[:0]
+	for _, c := range l.rounds.waiting {
 		switch {
 		case c.conn != 0 && l.byConn[c.conn] == nil:
 		case applied > c.applied && applied >= c.until:
@@ -157,5 +157,5 @@ func (l *Leader) askAgain() {
 			keep = append(keep, c)
 		}
 	}
-	l.rounds.closing = keep
+	l.rounds.waiting = keep
 }
