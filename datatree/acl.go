@@ -76,43 +76,90 @@ func ipMatches(entry, addr string) bool {
 	if !ok {
 		return false
 	}
-	a, ok := parseIPv4(addr)
-	return ok && uint64(a^base)>>(32-bits) == 0
+	a, ok := parseIP(addr)
+	if !ok || len(a) != len(base) {
+		return false
+	}
+	for i := 0; bits > 0; i, bits = i+1, bits-8 {
+		if (a[i]^base[i])>>max(0, 8-bits) != 0 {
+			return false
+		}
+	}
+	return true
 }
 
-// ValidIPEntry reports whether s may be the id of an ACL entry of scheme ip: an IPv4 address, and perhaps a slash and how many
-// bits of it count.
+// ValidIPEntry reports whether s may be the id of an ACL entry of scheme ip: an address, and perhaps a slash and how many bits of
+// it count.
 func ValidIPEntry(s string) bool {
 	_, _, ok := parseIPEntry(s)
 	return ok
 }
 
-func parseIPEntry(s string) (addr uint32, bits int, ok bool) {
+func parseIPEntry(s string) (addr []byte, bits int, ok bool) {
 	base, rest, slash := strings.Cut(s, "/")
-	bits = 32
+	if addr, ok = parseIP(base); !ok {
+		return nil, 0, false
+	}
+	bits = 8 * len(addr)
 	if slash {
 		n, err := strconv.Atoi(rest)
-		if err != nil || n < 0 || n > 32 {
-			return 0, 0, false
+		if err != nil || n < 0 || n > bits {
+			return nil, 0, false
 		}
 		bits = n
 	}
-	addr, ok = parseIPv4(base)
-	return addr, bits, ok
+	return addr, bits, true
+}
+
+// parseIP reads an address into its 4 or 16 bytes.
+func parseIP(s string) ([]byte, bool) {
+	if strings.IndexByte(s, ':') >= 0 {
+		return parseIPv6(s)
+	}
+	return parseIPv4(s)
 }
 
 // parseIPv4 reads a dotted quad and, like ZooKeeper, does not mind leading zeros.
-func parseIPv4(s string) (addr uint32, ok bool) {
+func parseIPv4(s string) ([]byte, bool) {
 	parts := strings.Split(s, ".")
 	if len(parts) != 4 {
-		return 0, false
+		return nil, false
 	}
+	addr := make([]byte, 0, 4)
 	for _, p := range parts {
 		n, err := strconv.Atoi(p)
 		if err != nil || n < 0 || n > 255 {
-			return 0, false
+			return nil, false
 		}
-		addr = addr<<8 | uint32(n)
+		addr = append(addr, byte(n))
 	}
 	return addr, true
+}
+
+// parseIPv6 reads eight groups of up to four hexadecimal digits, of which one run may be left out; no zones, no dotted ending.
+func parseIPv6(s string) ([]byte, bool) {
+	const groups = 8
+	head, tail, short := strings.Cut(s, "::")
+	front, ok := parseGroups(head)
+	back, ok2 := parseGroups(tail)
+	left := groups - (len(front)+len(back))/2
+	if !ok || !ok2 || short && left < 1 || !short && left != 0 {
+		return nil, false
+	}
+	return append(append(front, make([]byte, 2*left)...), back...), true
+}
+
+func parseGroups(s string) ([]byte, bool) {
+	var b []byte
+	if s == "" {
+		return b, true
+	}
+	for _, g := range strings.Split(s, ":") {
+		n, err := strconv.ParseUint(g, 16, 16)
+		if err != nil || len(g) > 4 {
+			return nil, false
+		}
+		b = append(b, byte(n>>8), byte(n))
+	}
+	return b, true
 }

@@ -53,6 +53,7 @@ func (t *Tree) Create(zxid txn.Zxid, millis int64, c *txn.Create, events Events)
 		p.pzxid = max(p.pzxid, zxid)
 	}
 	t.replace(parent, &p)
+	t.quotaCreated(n)
 	return n, events.add(proto.EventNodeCreated, n).add(proto.EventNodeChildrenChanged, &p), nil
 }
 
@@ -73,6 +74,7 @@ func (t *Tree) Delete(zxid txn.Zxid, path string, events Events) (Events, error)
 	p.numChildren--
 	p.pzxid = max(p.pzxid, zxid)
 	t.replace(parent, &p)
+	t.quotaDeleted(n)
 	return events.add(proto.EventNodeDeleted, n).add(proto.EventNodeChildrenChanged, &p), nil
 }
 
@@ -85,7 +87,17 @@ func (t *Tree) SetData(zxid txn.Zxid, millis int64, s *txn.SetData, events Event
 	n := old.withData(s.Data)
 	n.version, n.mzxid, n.mtime = s.Version, zxid, millis
 	t.replace(old, n)
+	t.charge(s.Path, 0, int64(len(n.payload)-len(old.payload)))
 	return n, events.add(proto.EventNodeDataChanged, n), nil
+}
+
+// ShowConfig makes text the data of /zookeeper/config, as of millis. It is no transaction: every server shows what it was started with.
+func (t *Tree) ShowConfig(text string, millis int64) {
+	if old := t.nodes.get(configPath); old != nil {
+		n := old.withData([]byte(text))
+		n.version, n.mzxid, n.mtime = -1, 0, millis // the version that ZooKeeper shows too
+		t.replace(old, n)
+	}
 }
 
 // SetACL replaces a node's ACL. It returns the new node and makes no event.

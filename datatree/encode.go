@@ -192,10 +192,11 @@ func (l *Loader) add(n *Node) error {
 	return nil
 }
 
-// Tree returns what was built. It is an error, which wraps ErrEncoding, if there is no root.
+// Tree returns what was built; the figures of quotas are counted anew. It is an error, which wraps ErrEncoding, if there is no root.
 func (l *Loader) Tree() (*Tree, error) {
 	if l.last == nil {
 		return nil, fmt.Errorf("%w: no root", ErrEncoding)
 	}
+	l.tree.loadQuotas()
 	return l.tree, nil
 }

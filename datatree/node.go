@@ -24,10 +24,11 @@ type Node struct {
 }
 
 const (
-	nullData  uint32 = 1 << 31
-	rootPath         = "/"
-	ttlPrefix        = uint64(0xFF00) << 48
-	ttlMask          = uint64(0xFFFF) << 48
+	nullData   uint32 = 1 << 31
+	rootPath          = "/"
+	configPath        = "/zookeeper/config"
+	ttlPrefix         = uint64(0xFF00) << 48
+	ttlMask           = uint64(0xFFFF) << 48
 )
 
 // newPayload joins path and data in one allocation.

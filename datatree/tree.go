@@ -18,6 +18,8 @@ type Tree struct {
 	order   *btree.BTreeG[*Node]
 	lists   aclLists
 	owned   owned
+	fading  fading
+	quotas  map[string]struct{} // subtrees with an active quota
 	digest  uint64
 	bytes   int64
 	scratch []byte // of the digest
@@ -32,7 +34,7 @@ func New() *Tree {
 	root.numChildren = 1
 	system := newNode("/zookeeper", []byte{}, open)
 	system.numChildren = 2
-	config := newNode("/zookeeper/config", []byte{}, readOnly)
+	config := newNode(configPath, []byte{}, readOnly)
 	config.aversion = -1
 	open.refs += 2 // root, system, quota
 	for _, n := range []*Node{root, system, config, newNode("/zookeeper/quota", []byte{}, open)} {
@@ -42,7 +44,8 @@ func New() *Tree {
 }
 
 func empty() *Tree {
-	return &Tree{nodes: newIndex(), order: btree.NewG(degree, before), lists: aclLists{}, owned: owned{}}
+	return &Tree{nodes: newIndex(), order: btree.NewG(degree, before), lists: aclLists{}, owned: owned{}, fading: fading{},
+		quotas: map[string]struct{}{}}
 }
 
 // Get returns the node at path, nil if there is none. "" is the root, as it is for ZooKeeper's reads.
@@ -121,8 +124,11 @@ func (t *Tree) add(n *Node) {
 	t.order.ReplaceOrInsert(n)
 	t.bytes += int64(len(n.payload))
 	t.digest += t.nodeDigest(n)
-	if n.Ephemeral() {
+	switch {
+	case n.Ephemeral():
 		t.owned.add(n.owner, strings.Clone(n.Path()))
+	case n.owner != 0:
+		t.fading[strings.Clone(n.Path())] = struct{}{}
 	}
 }
 
@@ -142,7 +148,10 @@ func (t *Tree) remove(n *Node) {
 	t.bytes -= int64(len(n.payload))
 	t.digest -= t.nodeDigest(n)
 	t.lists.release(n.acl)
-	if n.Ephemeral() {
+	switch {
+	case n.Ephemeral():
 		t.owned.remove(n.owner, n.Path())
+	case n.owner != 0:
+		delete(t.fading, n.Path())
 	}
 }

@@ -436,8 +436,16 @@ func TestAllowed(t *testing.T) {
 		require.Equal(t, c.want, Allowed(c.acl, proto.PermRead, ids), "%v", c.acl)
 		require.True(t, Allowed(c.acl, proto.PermRead, append(ids, proto.ID{Scheme: "super"})))
 	}
+	six := []proto.ID{{Scheme: "ip", ID: "2001:db8:0:0:0:0:ff:1"}}
+	for entry, want := range map[string]bool{"2001:db8::ff:1": true, "2001:db8::ff:0/127": true, "2001:db8::ff:0": false, "2001:db9::/32": false,
+		"2001:db9::/31": true, "::/0": true, "0.0.0.0/0": false} {
+		require.Equal(t, want, Allowed([]proto.ACL{{Perms: 1, ID: proto.ID{Scheme: "ip", ID: entry}}}, 1, six), entry)
+	}
 	for s, want := range map[string]bool{"1.2.3.4": true, "1.2.3.4/0": true, "01.2.3.4/32": true, "10.0.0/8": false, "1.2.3.4/33": false,
-		"1.2.3.4/-1": false, "1.2.3.4/x": false, "": false, "1.2.3.256": false, "::1": false, "1.2.3.4/8/8": false} {
+		"1.2.3.4/-1": false, "1.2.3.4/x": false, "": false, "1.2.3.256": false, "1.2.3.4/8/8": false,
+		"::1": true, "::": true, "::/0": true, "2001:db8::/32": true, "1:2:3:4:5:6:7:8/128": true, "1:2:3:4:5:6:7:8/129": false,
+		"1:2:3:4:5:6:7": false, "1:2:3:4:5:6:7:8:9": false, "1::2::3": false, "1:2:3:4::5:6:7:8": false, ":::": false, "12345::": false,
+		"g::": false, "::1.2.3.4": false, "::1%lo": false, ":1": false} {
 		require.Equal(t, want, ValidIPEntry(s), s)
 	}
 }

@@ -17,7 +17,9 @@
 //
 // Invariants:
 //
-//   - The state is a function of the sequence of transactions alone: no clock, configuration or map order gets in.
+//   - The state is a function of the sequence of transactions alone: no clock, configuration or map order gets in. Two
+//     kinds of znodes below /zookeeper are not covered by the digest and may differ: config, which shows what a server was started
+//     with, and the figures of quotas within quotas, which are counted anew by a server that starts.
 //   - A request that fails, a multi too, and one that is refused leave applied + outstanding as they were.
 //   - Every Draft that is not refused is applied later in the order of Prepare, or Abandon is called.
 //   - Times of transactions never sink.

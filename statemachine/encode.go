@@ -122,6 +122,7 @@ func (m *Machine) Restore(r io.Reader) error {
 		return fmt.Errorf("%w: %#x, computed %#x at %v", ErrDigest, h.Digest, tree.Digest(), h.Zxid)
 	}
 	m.tree, m.sessions, m.zxid, m.millis = tree, sessions, h.Zxid, h.Millis
+	m.showConfig()
 	m.Abandon()
 	return nil
 }

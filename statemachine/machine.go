@@ -7,11 +7,17 @@ import (
 	"github.com/zkd-project/zkd/txn"
 )
 
-// Config is what an operator may choose. Only Prepare and reads look at it, never Apply.
+// Config is what an operator may choose. Apply never looks at it.
 type Config struct {
 	MaxTxnBytes   int  // longest record that Prepare makes; 0 is no bound
 	SkipACL       bool // every permission check passes
 	ExtendedTypes bool // znodes with a time to live may be created
+	EnforceQuota  bool // hard limits of quotas are enforced
+
+	// Ensemble is the membership that /zookeeper/config shows, and EnsembleMillis when it was read, in milliseconds since 1970. Apart
+	// from that node, which no digest covers, the state does not depend on it. "": the node is empty.
+	Ensemble       string
+	EnsembleMillis int64
 }
 
 // Machine is the replicated state of one server. See the package for who may call what.
@@ -26,7 +32,15 @@ type Machine struct {
 
 // New returns the state before the first transaction.
 func New(cfg Config) *Machine {
-	return &Machine{cfg: cfg, tree: datatree.New(), sessions: session.NewTable(), pending: newPending()}
+	m := &Machine{cfg: cfg, tree: datatree.New(), sessions: session.NewTable(), pending: newPending()}
+	m.showConfig()
+	return m
+}
+
+func (m *Machine) showConfig() {
+	if m.cfg.Ensemble != "" {
+		m.tree.ShowConfig(m.cfg.Ensemble, m.cfg.EnsembleMillis)
+	}
 }
 
 // LastZxid is the zxid of the last applied transaction.

@@ -233,19 +233,6 @@ func TestServersOwnRequests(t *testing.T) {
 	require.Equal(t, proto.ErrSessionExpired,
 		h.do(txn.Request{Session: txn.OwnerContainer, Op: proto.OpCreateSession, Payload: txn.AppendTimeout(nil, 1)}).Err)
 
-	h.ask(proto.OpCreateContainer, create("/c", proto.FlagContainer))
-	h.ask(proto.OpCreate, create("/c/x", proto.FlagEphemeral))
-	h.ask(proto.OpCreate, create("/plain", 0))
-	sweep := func(path string) Result {
-		return h.do(txn.Request{Op: proto.OpDeleteContainer, Payload: proto.AppendString(nil, path)})
-	}
-	for _, path := range []string{"/c", "/c/x", "/plain", "/missing"} {
-		require.Empty(t, sweep(path).Events, path)
-	}
-	h.ask(proto.OpDelete, &proto.DeleteRequest{Path: "/c/x", Version: -1})
-	require.Len(t, sweep("/c").Events, 2)
-	_, there := h.m.Stat("/c")
-	require.False(t, there)
 }
 
 func TestApplyRefusesBrokenInvariants(t *testing.T) {

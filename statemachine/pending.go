@@ -15,6 +15,7 @@ var ErrDiverged = errors.New("applied transaction is not the one prepared")
 type znode struct {
 	exists                              bool
 	version, cversion, aversion, childs int32 // cversion is the raw one
+	dataLen                             int
 	owner                               txn.SessionID
 	acl                                 []proto.ACL
 }
@@ -78,7 +79,8 @@ func (p *pending) look(t *datatree.Tree, path string) znode {
 	if n == nil {
 		return znode{}
 	}
-	return znode{exists: true, version: n.Version(), cversion: n.RawCversion(), aversion: n.Aversion(), childs: n.NumChildren(),
+	data, _ := n.Data()
+	return znode{exists: true, dataLen: len(data), version: n.Version(), cversion: n.RawCversion(), aversion: n.Aversion(), childs: n.NumChildren(),
 		owner: n.Owner(), acl: n.ACL()}
 }
 
@@ -95,7 +97,7 @@ func (p *pending) edit(t *datatree.Tree, path string) *znode {
 }
 
 func (p *pending) create(t *datatree.Tree, parent string, c *txn.Create) {
-	*p.edit(t, c.Path) = znode{exists: true, owner: c.Owner, acl: c.ACL}
+	*p.edit(t, c.Path) = znode{exists: true, dataLen: len(c.Data), owner: c.Owner, acl: c.ACL}
 	above := p.edit(t, parent)
 	above.cversion = c.ParentCversion
 	above.childs++

@@ -137,11 +137,15 @@ func (m *Machine) setData(r *txn.Request, q *proto.SetDataRequest) (txn.Body, pr
 	if code != proto.OK {
 		return nil, code
 	}
+	if !m.fitsQuota(q.Path, 0, len(q.Data)-n.dataLen) {
+		return nil, proto.ErrQuotaExceeded
+	}
 	if q.Version != anyVersion && q.Version != n.version {
 		return nil, proto.ErrBadVersion
 	}
 	e := m.pending.edit(m.tree, q.Path)
 	e.version++
+	e.dataLen = len(q.Data)
 	return &txn.SetData{Path: q.Path, Data: q.Data, Version: e.version}, proto.OK
 }
 

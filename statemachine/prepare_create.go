@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/zkd-project/zkd/datatree"
 	"github.com/zkd-project/zkd/proto"
 	"github.com/zkd-project/zkd/txn"
 )
@@ -80,12 +81,14 @@ func (m *Machine) create(r *txn.Request, c *creation) (txn.Body, proto.ErrCode) 
 		path = fmt.Sprintf("%s%010d", path, parent.cversion)
 	}
 	switch {
-	case proto.ValidatePath(path) != nil:
+	case proto.ValidatePath(path) != nil || path == datatree.LimitsOfNothing:
 		return nil, proto.ErrBadArguments
 	case m.pending.look(m.tree, path).exists:
 		return nil, proto.ErrNodeExists
 	case isSession(parent.owner):
 		return nil, proto.ErrNoChildrenForEphemerals
+	case !m.fitsQuota(path, 1, len(c.Data)):
+		return nil, proto.ErrQuotaExceeded
 	}
 	b := &txn.Create{Path: path, Data: c.Data, ACL: acl, Owner: c.owner(r.Session), ParentCversion: nextCversion(parent.cversion)}
 	m.pending.create(m.tree, parentPath, b)

@@ -56,24 +56,3 @@ func (m *Machine) reconfig(r *txn.Request) proto.ErrCode {
 	}
 	return proto.ErrReconfigDisabled
 }
-
-// deleteContainer is the sweeper's, which has no session: its payload is the path's bytes as a buffer.
-func (m *Machine) deleteContainer(r *txn.Request) (txn.Body, proto.ErrCode) {
-	if r.Session != 0 {
-		return nil, proto.ErrBadArguments
-	}
-	q := proto.NewReader(r.Payload)
-	path := q.String()
-	if q.Err() != nil {
-		return nil, proto.ErrMarshalling
-	}
-	if proto.ValidateForDelete(path) != nil {
-		return nil, proto.ErrBadArguments
-	}
-	n := m.pending.look(m.tree, path)
-	gone := n.exists && n.childs == 0 && n.owner != 0 && !isSession(n.owner)
-	if gone {
-		m.pending.remove(m.tree, path)
-	}
-	return &txn.DeleteContainer{Path: path, Gone: gone}, proto.OK
-}
