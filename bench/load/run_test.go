@@ -1,0 +1,177 @@
+package load_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"net"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/zkd-project/zkd/bench/echo"
+	"github.com/zkd-project/zkd/bench/load"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func startEcho(t *testing.T) string {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- (&echo.Server{Size: 100}).Serve(ctx, ln) }()
+	t.Cleanup(func() {
+		cancel()
+		require.NoError(t, <-ended)
+	})
+	return ln.Addr().String()
+}
+
+func TestEachWorkloadCountsWhatItWasTold(t *testing.T) {
+	addr := startEcho(t)
+	for _, w := range load.Workloads {
+		if w == load.Watch {
+			continue // nothing fires here; bench/compare runs it on zkd
+		}
+		t.Run(w, func(t *testing.T) {
+			res, err := load.Run(context.Background(), load.Config{Servers: []string{addr}, Workload: w, Conns: 3, InFlight: 5, Size: 100,
+				Keys: 20, Count: 1001, Pids: []int{os.Getpid()}})
+			require.NoError(t, err)
+			require.EqualValues(t, 1001, res.Ops)
+			require.EqualValues(t, 1001, res.Hist.Count())
+			require.Empty(t, res.Errors)
+			require.Positive(t, res.Latency.P50)
+			require.LessOrEqual(t, res.Latency.P50, res.Latency.Max)
+			require.Positive(t, res.RSSAfter)
+		})
+	}
+}
+
+func TestATimedRunMeasuresAfterTheWarmUp(t *testing.T) {
+	addr := startEcho(t)
+	res, err := load.Run(context.Background(), load.Config{Servers: []string{addr}, Workload: load.Get, Conns: 2, InFlight: 4,
+		Warmup: 30 * time.Millisecond, Duration: 60 * time.Millisecond})
+	require.NoError(t, err)
+	require.Positive(t, res.Ops)
+	require.GreaterOrEqual(t, res.Seconds, 0.05)
+	require.Positive(t, res.Rate)
+}
+
+func TestTheOpenLoopKeepsToTheRate(t *testing.T) {
+	addr := startEcho(t)
+	res, err := load.Run(context.Background(), load.Config{Servers: []string{addr}, Workload: load.Set, Conns: 2, Rate: 1000,
+		Duration: 300 * time.Millisecond})
+	require.NoError(t, err)
+	require.LessOrEqual(t, res.Hist.Count(), int64(300), "more than were due")
+	require.Positive(t, res.Hist.Count())
+}
+
+// A server that stands still is in every latency of what was due meanwhile, not in one.
+func TestTheOpenLoopCountsFromWhenARequestWasDue(t *testing.T) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer ln.Close()
+	back, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	const pause = 200 * time.Millisecond
+	ended := make(chan error, 1)
+	go func() { ended <- (&echo.Server{}).Serve(ctx, back) }()
+	go stall(ln, back.Addr().String(), pause)
+	res, err := load.Run(ctx, load.Config{Servers: []string{ln.Addr().String()}, Workload: load.Get, Conns: 1, Keys: 1, Rate: 1000,
+		Duration: 2 * pause, Keep: true})
+	require.NoError(t, err)
+	cancel()
+	require.NoError(t, <-ended)
+	require.Greater(t, res.Hist.Quantile(0.75), pause/4, "half of the requests were due while nothing was answered")
+}
+
+// stall passes one connection on and, once it has seen a hundred requests or so, holds back everything for a while.
+func stall(ln net.Listener, to string, pause time.Duration) {
+	a, err := ln.Accept()
+	if err != nil {
+		return
+	}
+	defer a.Close()
+	b, err := net.Dial("tcp", to)
+	if err != nil {
+		return
+	}
+	defer b.Close()
+	back := make(chan struct{})
+	go func() {
+		defer close(back)
+		buf := make([]byte, 64<<10)
+		for {
+			n, err := b.Read(buf)
+			if err != nil {
+				return
+			}
+			if _, err := a.Write(buf[:n]); err != nil {
+				return
+			}
+		}
+	}()
+	buf := make([]byte, 64<<10)
+	for seen, held := 0, false; ; {
+		n, err := a.Read(buf)
+		if err != nil {
+			break
+		}
+		if seen += n; seen > 2000 && !held {
+			held = true
+			<-time.After(pause)
+		}
+		if _, err := b.Write(buf[:n]); err != nil {
+			break
+		}
+	}
+	b.Close()
+	<-back
+}
+
+func TestTheCommandWritesATableAndJSON(t *testing.T) {
+	addr := startEcho(t)
+	var out, errs bytes.Buffer
+	args := []string{"get", "-conns", "2", "-inflight", "3", "-count", "50", "-quiet"}
+	require.Equal(t, 0, load.Command(context.Background(), "bench", []string{addr}, args, &out, &errs), errs.String())
+	require.Contains(t, out.String(), "get, 2 connections × 3 in flight")
+	require.Empty(t, errs.String())
+	out.Reset()
+	require.Equal(t, 0, load.Command(context.Background(), "bench", []string{addr}, append(args, "-json"), &out, &errs))
+	var res load.Result
+	require.NoError(t, json.Unmarshal(out.Bytes(), &res))
+	require.EqualValues(t, 50, res.Ops)
+}
+
+func TestWrongUsageIsSaid(t *testing.T) {
+	for want, args := range map[string][]string{
+		"unknown workload":          {"gett"},
+		"no server is given":        {"get"},
+		"fill needs a count":        {"fill"},
+		"watch has no open loop":    {"watch", "-rate", "5"},
+		"one workload, then flags":  {"get", "set"},
+		"pid \"x\"":                 {"get", "-pids", "x"},
+		"flag provided but not def": {"get", "-frobnicate"},
+		"is no path of a znode":     {"get", "-root", "a"},
+	} {
+		var out, errs bytes.Buffer
+		require.Equal(t, 2, load.Command(context.Background(), "bench", nil, args, &out, &errs), want)
+		require.Contains(t, errs.String(), want)
+	}
+}
+
+func TestAServerThatIsNotThereFailsTheRun(t *testing.T) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	addr := ln.Addr().String()
+	ln.Close()
+	var out, errs bytes.Buffer
+	require.Equal(t, 1, load.Command(context.Background(), "bench", []string{addr}, []string{"get", "-quiet"}, &out, &errs))
+	require.Contains(t, errs.String(), addr)
+}
