@@ -7,6 +7,7 @@ import (
 	"net"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"time"
 
 	"go.uber.org/zap"
@@ -64,8 +65,22 @@ func (c *zooConfig) serverConfig(clock env.Clock) server.Config {
 	return sc
 }
 
-func (c *zooConfig) machineConfig() statemachine.Config {
-	return statemachine.Config{MaxTxnBytes: c.maxTxn(), SkipACL: c.SkipACL, ExtendedTypes: c.ExtendedTypes}
+func (c *zooConfig) machineConfig(now time.Time) statemachine.Config {
+	return statemachine.Config{MaxTxnBytes: c.maxTxn(), SkipACL: c.SkipACL, ExtendedTypes: c.ExtendedTypes, EnforceQuota: c.EnforceQuota,
+		Ensemble: c.ensembleText(), EnsembleMillis: now.UnixMilli()}
+}
+
+// ensembleText is the membership as /zookeeper/config shows it; a server without others shows nothing there.
+func (c *zooConfig) ensembleText() string {
+	var b strings.Builder
+	for _, s := range c.Servers {
+		if s.PeerAddr == "" {
+			return ""
+		}
+		b.WriteString(serverLine(s))
+		b.WriteByte('\n')
+	}
+	return b.String() + "version=0"
 }
 
 // serverLine writes a member as zoo.cfg has it.
@@ -114,7 +129,7 @@ func newNode(c *zooConfig, log *zap.Logger) (*node, error) {
 	if err != nil {
 		return nil, &peer.FatalError{Code: exitConfig, Err: fmt.Errorf("listen for clients: %w; is another server running, or is clientPort wrong?", err)}
 	}
-	rep := server.NewReplica(sc, c.machineConfig())
+	rep := server.NewReplica(sc, c.machineConfig(pc.Clock.Wall()))
 	srv := server.New(sc, rep, log.Named("server"))
 	p, err := peer.Open(pc, rep, rep, srv, log.Named("peer"))
 	if err != nil {

@@ -38,6 +38,7 @@ type zooConfig struct {
 	SkipACL           bool
 	SuperDigest       string
 	ExtendedTypes     bool
+	EnforceQuota      bool
 	Servers           []zab.Server
 	Self              zab.ServerID
 	Observer          bool
@@ -60,7 +61,7 @@ var ignoredKeys = []string{"admin.*", "autopurge.purgeInterval", "electionAlg", 
 	"fsync.warningthresholdms", "commitLogCount", "maxResponseCacheSize", "maxGetChildrenResponseCacheSize", "serverCnxnFactory",
 	"client.portUnification", "ssl.*", "secureClientPort", "secureClientPortAddress", "portUnification", "sslQuorum", "authProvider.*",
 	"digest.enabled", "snapshot.*", "localSessionsEnabled", "localSessionsUpgradingEnabled", "readonlymode.enabled", "znode.container.*",
-	"enforceQuota", "clientPortListenBacklog", "peerType", "learner.*", "observer.*", "multiAddress.*", "tcpKeepAlive", "nio.*",
+	"clientPortListenBacklog", "peerType", "learner.*", "observer.*", "multiAddress.*", "tcpKeepAlive", "nio.*",
 	"netty.*", "maxBatchSize", "requestThrottler.*", "request_throttle_*", "largeRequestMaxBytes", "largeRequestThreshold",
 	"advancedFlowControlEnabled", "commitProcessor.*", "closeSessionTxn.enabled", "zookeeper.*", "dynamicConfigFile", "traceFile",
 	"jmx.*", "sessionRequireClientSASLAuth", "quorum.auth.*", "kerberos.*", "throttledOpWaitTime", "watchManagerName", "X509AuthenticationProvider.superUser"}
@@ -68,7 +69,7 @@ var ignoredKeys = []string{"admin.*", "autopurge.purgeInterval", "electionAlg", 
 // notHonoured are ignored keys whose absence an operator would notice: the warning says so more loudly.
 var notHonoured = map[string]string{
 	"ssl.*": "TLS is not there yet", "secureClientPort": "TLS is not there yet", "sslQuorum": "TLS is not there yet",
-	"authProvider.*": "no further authentication provider is there yet", "enforceQuota": "quotas are not enforced yet",
+	"authProvider.*":       "no further authentication provider is there yet",
 	"localSessionsEnabled": "every session is a global one", "readonlymode.enabled": "there is no read-only mode yet",
 	"znode.container.*": "containers are not swept yet", "peerType": "the role comes from the server.N line",
 	"dynamicConfigFile":            "put the server.N lines into this file",
@@ -94,6 +95,7 @@ var setters = map[string]func(*zooConfig, string) error{
 	"autopurge.snapRetainCount": intTo(func(c *zooConfig) *int { return &c.RetainSnaps }, 1, 1<<20),
 	"4lw.commands.whitelist":    func(c *zooConfig, v string) error { c.Words = splitList(v); return nil },
 	"skipACL":                   boolTo(func(c *zooConfig) *bool { return &c.SkipACL }),
+	"enforceQuota":              boolTo(func(c *zooConfig) *bool { return &c.EnforceQuota }),
 	"extendedTypesEnabled":      boolTo(func(c *zooConfig) *bool { return &c.ExtendedTypes }),
 	"DigestAuthenticationProvider.superDigest": func(c *zooConfig, v string) error { c.SuperDigest = v; return nil },
 	"forceSync": func(_ *zooConfig, v string) error {
@@ -272,6 +274,9 @@ func distance(a, b string) int {
 	return row[len(b)]
 }
 
+// anyHost is how ZooKeeper writes that a server listens on all of its addresses.
+const anyHost = "0.0.0.0"
+
 // addServer reads host:peerPort:electionPort[:role][;[host:]clientPort].
 func (c *zooConfig) addServer(id, value string) error {
 	n, err := strconv.Atoi(id)
@@ -307,7 +312,7 @@ func (c *zooConfig) addServer(id, value string) error {
 		}
 	}
 	if hasClient {
-		chost, cport := host, client
+		chost, cport := anyHost, client // as for ZooKeeper, not the host that the peers use
 		if strings.Contains(client, ":") {
 			if chost, cport, err = cutHost(client); err != nil {
 				return err
@@ -406,7 +411,7 @@ func (c *zooConfig) findSelf() error {
 			if s.ClientAddr != "" {
 				host, port, _ := net.SplitHostPort(s.ClientAddr)
 				n, _ := strconv.Atoi(port)
-				if c.ClientPortAddress == "" {
+				if c.ClientPortAddress == "" && host != anyHost {
 					c.ClientPortAddress = host
 				}
 				c.ClientPort = n
