@@ -20,10 +20,9 @@ func (n *Node) votable() bool { return n.voter && n.local.Votable() }
 // candidate reports whether this server may vote for itself now.
 func (n *Node) candidate() bool { return n.votable() && !n.ban }
 
-// checkFounding vouches for an empty voter when every voter is connected, looks, and has never been part of an established
-// ensemble. Once seen it holds for the life of the process: this server has promised nothing yet and forgets nothing from here on, and nobody
-// can hold a promise of what its directory was before, because everybody has been LOOKING since this process lives (each word comes over a
-// connection with it).
+// checkFounding vouches for an empty voter when every voter is connected and can hold nobody's promise: it looks and has never been part
+// of an established ensemble, or it has promised nothing itself. Once seen it holds for the life of the process: this server has promised nothing yet and forgets nothing from here on, and nobody
+// can hold a promise of what its directory was before (each word comes over a connection with this process).
 func (n *Node) checkFounding() {
 	l := n.local
 	if !n.voter || !l.Fresh || l.Vouched || l.Hard.Recovering {
@@ -38,9 +37,11 @@ func (n *Node) checkFounding() {
 	n.tellAll()
 }
 
+// founder: an empty member counts in every state. The election may be over before its LOOKING was heard, since only the latest word
+// of a peer is kept; and a would-be leader asks nobody for a promise before its own is stored, when it is empty no longer (O1).
 func founder(p *peer) bool {
 	m := &p.last
-	return p.connected && p.hasLast && m.State == zab.Looking && m.CurrentEpoch == 0 && (m.Fresh || m.Votable)
+	return p.connected && p.hasLast && m.CurrentEpoch == 0 && (m.Fresh || m.Votable && m.State == zab.Looking)
 }
 
 // mustMark reports that this server has to write down that it is recovering before it follows anybody (O14).
