@@ -1,0 +1,154 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/zkd-project/zkd/zab"
+)
+
+func TestAUsualFileIsRead(t *testing.T) {
+	c, err := parseZooConfig(strings.NewReader(`
+# The number of milliseconds of each tick
+tickTime=2000
+initLimit = 10
+syncLimit=5
+dataDir=/var/lib/zookeeper
+clientPort=2182
+zookeeper.4lw.commands.whitelist=ruok, mntr
+maxClientCnxns=0
+zkd.hbTimeout=700
+admin.enableServer=false
+server.3=c:2888:3888:observer
+server.1=a.example:2888:3888;2181
+server.2=[::1]:2888:3888:participant;127.0.0.1:2182
+`))
+	require.NoError(t, err)
+	require.Equal(t, 2*time.Second, c.TickTime)
+	require.Equal(t, 2182, c.ClientPort)
+	require.Equal(t, "/var/lib/zookeeper", c.LogDir)
+	require.Equal(t, []string{"ruok", "mntr"}, c.Words)
+	require.Equal(t, map[string]string{"hbTimeout": "700"}, c.ZKD)
+	require.Equal(t, []zab.Server{
+		{ID: 1, PeerAddr: "a.example:2888", ElectionAddr: "a.example:3888", ClientAddr: "0.0.0.0:2181"},
+		{ID: 2, PeerAddr: "[::1]:2888", ElectionAddr: "[::1]:3888", ClientAddr: "127.0.0.1:2182"},
+		{ID: 3, Observer: true, PeerAddr: "c:2888", ElectionAddr: "c:3888"},
+	}, c.Servers)
+	require.Len(t, c.Warnings, 2)
+	require.Contains(t, c.Warnings[0], "admin.enableServer")
+	require.Contains(t, c.Warnings[1], "two voters")
+}
+
+func TestEveryFaultIsNamedAtOnce(t *testing.T) {
+	for _, c := range []struct{ file, want string }{
+		{"dataDir=/d\ntickTme=2000", "line 2: tickTme: unknown key; did you mean tickTime?"},
+		{"dataDir=/d\nzkd.hbTimout=1", "line 2: zkd.hbTimout: unknown key; did you mean zkd.hbTimeout?"},
+		{"dataDir=/d\ncompletelyElse=1", "line 2: completelyElse: unknown key"},
+		{"tickTime=2000", "dataDir is missing"},
+		{"dataDir=/d\ntickTime=fast", `line 2: tickTime: "fast": want milliseconds`},
+		{"dataDir=/d\nclientPort=70000", "line 2: clientPort: "},
+		{"dataDir=/d\ndataDir=/e", "line 2: dataDir was already set in line 1"},
+		{"dataDir=/d\nnonsense", `line 2: "nonsense" has no =`},
+		{"dataDir=/d\nserver.0=a:1:2", "a server's number is from 1 to 254"},
+		{"dataDir=/d\nserver.1=a:1", "want host:peerPort:electionPort"},
+		{"dataDir=/d\nserver.1=a:1:2:boss", `role "boss"`},
+		{"dataDir=/d\nserver.1=a:1:99999", `port "99999"`},
+		{"dataDir=/d\nserver.1=a:1:2|b:1:2", "one address per server"},
+		{"dataDir=/d\nserver.1=a:1:2\nserver.2=a:1:3", "server.2: address a:1 is also used by server.1"},
+		{"dataDir=/d\nserver.1=a:1:2:observer", "no server is a participant"},
+		{"dataDir=/d\nforceSync=no", "forceSync: cannot be turned off"},
+		{"dataDir=/d\nweight.1=3", "every voter has one vote"},
+	} {
+		_, err := parseZooConfig(strings.NewReader(c.file))
+		require.ErrorContains(t, err, c.want, c.file)
+	}
+	_, err := parseZooConfig(strings.NewReader("tickTme=1\ninitLimit=0\nx"))
+	require.ErrorContains(t, err, "line 1")
+	require.ErrorContains(t, err, "line 2")
+	require.ErrorContains(t, err, "line 3")
+	require.ErrorContains(t, err, "dataDir is missing")
+}
+
+// file writes a zoo.cfg and, unless id is empty, a myid beside its data.
+func file(t *testing.T, id, content string) string {
+	dir := t.TempDir()
+	if id != "" {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, "myid"), []byte(id), 0o600))
+	}
+	path := filepath.Join(dir, "zoo.cfg")
+	require.NoError(t, os.WriteFile(path, []byte("dataDir="+dir+"\n"+content), 0o600))
+	return path
+}
+
+func TestMyidSaysWhichServerThisIs(t *testing.T) {
+	three := "server.1=a:1:2;2181\nserver.2=b:1:2;0.0.0.0:2199\nserver.3=c:1:2\n"
+	c, err := loadZooConfig(file(t, "2\n", three))
+	require.NoError(t, err)
+	require.Equal(t, zab.ServerID(2), c.Self)
+	require.Equal(t, ":2199", c.clientAddr())
+
+	_, err = loadZooConfig(file(t, "", three))
+	require.ErrorContains(t, err, "write the N of its server.N line into it")
+	_, err = loadZooConfig(file(t, "7", three))
+	require.ErrorContains(t, err, "there is no server.7 line")
+	_, err = loadZooConfig(file(t, "one", three))
+	require.ErrorContains(t, err, "want a number from 1 to 254")
+
+	c, err = loadZooConfig(file(t, "", ""))
+	require.NoError(t, err)
+	require.Equal(t, []zab.Server{{ID: 1}}, c.Servers, "no list: a standalone server")
+	c, err = loadZooConfig(file(t, "5", ""))
+	require.NoError(t, err)
+	require.Equal(t, []zab.Server{{ID: 5}}, c.Servers, "which keeps the number it will have in an ensemble")
+}
+
+func TestExitCodesAndWords(t *testing.T) {
+	good := file(t, "1", "server.1=a:1:2\nserver.2=b:1:2\nserver.3=c:1:2\nzkd.hbTimeout=600\n")
+	slow := file(t, "1", "zkd.hbInterval=500\nzkd.hbTimeout=600\n")
+	notALog := filepath.Join(t.TempDir(), "log.1")
+	require.NoError(t, os.WriteFile(notALog, []byte("no log"), 0o600))
+	for _, c := range []struct {
+		args []string
+		code int
+		out  string
+		err  string
+	}{
+		{[]string{"version"}, 0, "zkd ", ""},
+		{[]string{"version", "x"}, 2, "", "takes no arguments"},
+		{[]string{"--help"}, 0, "zkd log dump", ""},
+		{[]string{"frobnicate"}, 2, "", `unknown command "frobnicate"`},
+		{[]string{"--frobnicate"}, 2, "", "unknown flag"},
+		{[]string{"import"}, 2, "", "unknown command"},
+		{[]string{"--config", "/nowhere/zoo.cfg"}, 3, "", "no such file"},
+		{[]string{"config", "check", good}, 0, "used     zkd.hbTimeout=600", ""},
+		{[]string{"config", "check", slow}, 3, "", "at least five times hbInterval"},
+		{[]string{"config", "check"}, 2, "", "takes one file"},
+		{[]string{"dev", "--nodes", "0"}, 2, "", "from 1 to 9"},
+		{[]string{"dev", "--client-port", "65535"}, 2, "", "out of range"},
+		{[]string{"log", "dump"}, 2, "", "at least one file"},
+		{[]string{"log", "dump", notALog}, 5, "", notALog},
+		{[]string{"snapshot", "dump", notALog}, 1, "", "not a snapshot's name"},
+		{[]string{"--log-level", "loud"}, 2, "", "log level"},
+	} {
+		var out, errOut bytes.Buffer
+		require.Equal(t, c.code, run(t.Context(), c.args, &out, &errOut), "%v: %s", c.args, errOut.String())
+		require.Contains(t, out.String(), c.out, "%v", c.args)
+		require.Contains(t, errOut.String(), c.err, "%v", c.args)
+	}
+}
+
+func FuzzParseZooConfig(f *testing.F) {
+	f.Add("dataDir=/d\nserver.1=a:1:2:observer;[::]:3\nzkd.hbTimeout=1\n4lw.commands.whitelist=*")
+	f.Fuzz(func(t *testing.T, s string) {
+		c, err := parseZooConfig(strings.NewReader(s))
+		if err == nil {
+			require.NotEmpty(t, c.DataDir)
+		}
+	})
+}
