@@ -1,0 +1,39 @@
+package difftest
+
+import (
+	"slices"
+
+	"github.com/zkd-project/zkd/proto"
+)
+
+// chosen is a difference between zkd and the original that is meant. docs/compatibility.md lists them for users.
+type chosen struct {
+	name   string
+	reason string
+	// same reports whether this is why the answers to the step differ. Nil: the request is never sent, or cannot show.
+	same func(s step, d *difference) bool
+}
+
+// chosenDifferences holds every difference that the tester lets pass, and why some requests are never made.
+var chosenDifferences = []chosen{
+	{name: "deleteContainer from a client", reason: "refused here; the original deletes the node without asking for a permission"},
+	{name: "createSession from a client", reason: "refused here as an unknown request; the original opens a second session on the connection"},
+	{name: "createTTL without a TTL", reason: "an error here; the original stops serving"},
+	{name: "a quota on the root", reason: "an error here; the original stops serving"},
+	{name: "unreadable quota statistics", reason: "computed anew here; the original stops serving"},
+	{name: "a wrong password for a session with a live connection", reason: "does not touch the connection here; the original cuts it before it looks at the password"},
+	{name: "replies that wait behind an unknown request", reason: "are sent here; the original mostly loses them"},
+	{name: "four-letter words", reason: "the safe ones are on by default here, so the tester switches all of them on at both"},
+}
+
+// meant returns the chosen difference that explains d, nil if none does.
+func meant(s step, d *difference) *chosen {
+	i := slices.IndexFunc(chosenDifferences, func(c chosen) bool { return c.same != nil && c.same(s, d) })
+	if i < 0 {
+		return nil
+	}
+	return &chosenDifferences[i]
+}
+
+// neverSent reports whether a request with that code is among the chosen differences.
+func neverSent(op proto.Op) bool { return op == proto.OpDeleteContainer || op == proto.OpCreateSession }
