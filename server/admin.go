@@ -94,7 +94,10 @@ func (s *Server) isro(b *strings.Builder) {
 func (s *Server) gtmk(b *strings.Builder) { b.WriteString("306") }
 func (s *Server) stmk(b *strings.Builder) { b.WriteString("306") }
 
-func (s *Server) versionLine() string { return s.cfg.Version }
+// versionLine has the date in the form of older servers, the only one that go-zookeeper reads.
+func (s *Server) versionLine() string {
+	return s.cfg.Version + ", built on " + s.cfg.Built.UTC().Format("01/02/2006 15:04 MST")
+}
 
 func (s *Server) srvr(b *strings.Builder) {
 	fmt.Fprintf(b, "Zookeeper version: %s\n", s.versionLine())
@@ -117,7 +120,7 @@ func (s *Server) summary(b *strings.Builder) {
 	fmt.Fprintf(b, "Latency min/avg/max: %d/%s/%d\n", least, decimal(mean), most)
 	fmt.Fprintf(b, "Received: %d\nSent: %d\nConnections: %d\n", s.rep.stats.received.Load(), s.rep.stats.sent.Load(), conns)
 	s.rep.mu.RLock()
-	zxid, nodes := s.rep.machine.LastZxid(), s.rep.machine.NodeCount()
+	zxid, nodes := s.rep.machine.LastZxid(), shownNodes(s.rep.machine.NodeCount())
 	s.rep.mu.RUnlock()
 	fmt.Fprintf(b, "Outstanding: %d\nZxid: 0x%x\n", s.rep.outstanding.Load(), uint64(zxid))
 	st := s.replicator.Status()
@@ -173,17 +176,19 @@ func (c *conn) line(b *strings.Builder, full bool) {
 	b.WriteString(")\n")
 }
 
+// cons leaves out connections without a session, this word's among them: go-zookeeper cannot read their short lines.
 func (s *Server) cons(b *strings.Builder) {
-	for _, c := range s.rep.reg.sorted() {
+	for _, c := range inOrder(s.rep.reg.attached()) {
 		c.line(b, true)
 	}
 	b.WriteByte('\n')
 }
 
 func (s *Server) conf(b *strings.Builder) {
-	fmt.Fprintf(b, "clientPort=%d\ndataDir=%s\ndataLogDir=%s\ntickTime=%d\nmaxClientCnxns=%d\nminSessionTimeout=%d\nmaxSessionTimeout=%d\nserverId=%d\n",
-		s.cfg.ClientPort, s.cfg.SnapDir, s.cfg.DataDir, s.cfg.TickTime.Milliseconds(), max(s.cfg.MaxClientCnxns, 0),
-		s.cfg.MinSessionTimeout.Milliseconds(), s.cfg.MaxSessionTimeout.Milliseconds(), s.cfg.SelfID)
+	fmt.Fprintf(b, "clientPort=%d\nsecureClientPort=-1\ndataDir=%s\ndataDirSize=%d\ndataLogDir=%s\ndataLogSize=%d\ntickTime=%d\n", s.cfg.ClientPort,
+		s.cfg.SnapDir, folderSize(s.cfg.SnapDir), s.cfg.DataDir, folderSize(s.cfg.DataDir), s.cfg.TickTime.Milliseconds())
+	fmt.Fprintf(b, "maxClientCnxns=%d\nminSessionTimeout=%d\nmaxSessionTimeout=%d\nclientPortListenBacklog=-1\nserverId=%d\n",
+		max(s.cfg.MaxClientCnxns, 0), s.cfg.MinSessionTimeout.Milliseconds(), s.cfg.MaxSessionTimeout.Milliseconds(), s.cfg.SelfID)
 	for _, line := range s.cfg.Settings {
 		b.WriteString(line)
 		b.WriteByte('\n')
@@ -282,3 +287,6 @@ func (s *Server) hash(b *strings.Builder) {
 	zxid, digest := s.rep.Digest()
 	fmt.Fprintf(b, "2: 0x%x %d\n", uint64(zxid), digest)
 }
+
+// shownNodes counts the root twice, as ZooKeeper does: it is "" and "/" there.
+func shownNodes(n int) int { return n + 1 }

@@ -1,8 +1,11 @@
 package server
 
 import (
+	"encoding/binary"
+	"fmt"
 	"net/netip"
 	"slices"
+	"strings"
 
 	"github.com/zkd-project/zkd/proto"
 )
@@ -12,7 +15,22 @@ func firstIDs(remote netip.AddrPort) []proto.ID {
 	if !remote.IsValid() {
 		return nil
 	}
-	return []proto.ID{{Scheme: "ip", ID: remote.Addr().String()}}
+	return []proto.ID{{Scheme: "ip", ID: addressText(remote.Addr())}}
+}
+
+// addressText writes an address as ZooKeeper does: all eight groups of an IPv6 one, without leading zeros.
+func addressText(a netip.Addr) string {
+	if a.Is4() {
+		return a.String()
+	}
+	var b strings.Builder
+	for i, raw := 0, a.As16(); i < len(raw); i += 2 {
+		if i > 0 {
+			b.WriteByte(':')
+		}
+		fmt.Fprintf(&b, "%x", binary.BigEndian.Uint16(raw[i:]))
+	}
+	return b.String()
 }
 
 // authenticate handles an auth packet at once, before what waits; requests that came before it keep the ids of then.

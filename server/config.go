@@ -66,8 +66,16 @@ type Config struct {
 	FourLetterWhitelist []string
 	// SuperDigest is the digest id (super:base64) whose owner passes every access check. Empty: nobody does.
 	SuperDigest string
-	// Version is what srvr and mntr call this server. Default "3.9.5-zkd".
+	// Version is what srvr and mntr call this server; letters, digits, points and hyphens. Default "3.9.5-zkd".
 	Version string
+	// Built is when; for display behind the version.
+	Built time.Time
+	// FadeEvery is how often a leader looks for containers and znodes with a time to live whose time is over. Default 60 s.
+	FadeEvery time.Duration
+	// FadePerMinute bounds how many of them are deleted. Default 10000.
+	FadePerMinute int
+	// NeverUsed is how long a container is kept that never had a child. 0: for ever.
+	NeverUsed time.Duration
 	// Standalone says that there are no other servers; it is for display.
 	Standalone bool
 	// ClientPort and DataDir, SnapDir are for display.
@@ -103,6 +111,8 @@ func (c Config) withDefaults() Config {
 	c.ClientHold = min(c.ClientHold, c.MinSessionTimeout/3)
 	def(&c.DrainTime, 10*time.Millisecond)
 	def(&c.Version, "3.9.5-zkd")
+	def(&c.FadeEvery, time.Minute)
+	def(&c.FadePerMinute, 10_000)
 	if c.FourLetterWhitelist == nil {
 		c.FourLetterWhitelist = defaultWords
 	}
@@ -138,6 +148,9 @@ func (c Config) Validate() error {
 	check(c.MaxUnsent >= 64<<10, "bytes unsent %d: want at least %d", c.MaxUnsent, 64<<10)
 	check(c.HandshakeTimeout > 0, "handshake timeout %v: want more than 0", c.HandshakeTimeout)
 	check(c.RequestTimeout > 0, "request timeout %v: want more than 0", c.RequestTimeout)
+	check(c.FadeEvery >= time.Millisecond, "container check interval %v: want at least 1ms", c.FadeEvery)
+	check(c.FadePerMinute > 0, "containers per minute %d: want more than 0", c.FadePerMinute)
+	check(c.NeverUsed >= 0, "interval of unused containers %v: want 0 or more", c.NeverUsed)
 	check(c.ClientHold > 0, "client hold %v: want more than 0", c.ClientHold)
 	check(c.Now != nil && c.Wall != nil, "no clock given")
 	return errors.Join(errs...)

@@ -38,7 +38,8 @@ type conn struct {
 	born   time.Duration // Config.Now
 	in     *input        // reader only
 
-	touched atomic.Bool // since the last Touched
+	touched atomic.Bool                // since the last Touched
+	large   atomic.Pointer[largeReply] // to be logged
 
 	mu      sync.Mutex
 	changed sync.Cond // state, q, out or flushing changed
@@ -160,7 +161,9 @@ func (c *conn) takeFrames(now time.Duration) (starved bool, err error) {
 	for !starved && err == nil && !c.over && c.state == live && !c.crowded() {
 		var frame []byte
 		var ok bool
-		if frame, ok, err = c.in.frame(); err == nil && ok {
+		if frame, ok, err = c.in.frame(); err != nil {
+			err = nameOversized(c.in.waiting(), err)
+		} else if ok {
 			n++
 			err = c.takeFrame(frame, now)
 		}

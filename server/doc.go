@@ -14,6 +14,7 @@
 //
 //	Run        its caller's; ends with its context; waits for all others
 //	sweeper    started by Run; gives up on handshakes and requests that take too long; ends with Run's context
+//	fader      started by Run; while this server leads it asks for the deletion of what goes by itself; ends with Run's context
 //	reader     one per connection, started by Run; waits for input, room, or a role; ends when the connection is closed
 //	flusher    at most one per connection, started by whoever made a reply due that the reader does not write itself; ends when
 //	           nothing is left to write

@@ -55,7 +55,7 @@ func (s *Server) mntrState(line func(string, any)) {
 	s.rep.mu.RLock()
 	defer s.rep.mu.RUnlock()
 	m := s.rep.machine
-	line("znode_count", m.NodeCount())
+	line("znode_count", shownNodes(m.NodeCount()))
 	line("ephemerals_count", m.EphemeralCount())
 	line("approximate_data_size", m.DataSize())
 	line("global_sessions", m.SessionCount())

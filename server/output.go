@@ -45,6 +45,9 @@ var emptyOutput = []byte{}
 // flush writes buf and whatever is queued meanwhile, in one write per round, until nothing is left.
 func (c *conn) flush(buf []byte) {
 	for buf != nil {
+		if c.large.Load() != nil {
+			c.tellLarge()
+		}
 		var err error
 		if len(buf) > 0 {
 			_, err = c.nc.Write(buf)

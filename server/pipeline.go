@@ -29,7 +29,10 @@ func (c *conn) takeFrame(frame []byte, now time.Duration) error {
 	xid := int32(binary.BigEndian.Uint32(frame))
 	op := proto.Op(binary.BigEndian.Uint32(frame[4:]))
 	body := frame[requestHeaderBytes:]
-	c.traffic.lastOp, c.traffic.lastXid, c.traffic.lastAt = op, xid, now
+	c.traffic.lastOp, c.traffic.lastAt = op, now
+	if xid >= 0 { // pings and the like are not the client's own
+		c.traffic.lastXid = xid
+	}
 	switch op {
 	case proto.OpAuth:
 		c.authenticate(xid, body)
@@ -224,6 +227,9 @@ func (c *conn) read(e *entry) {
 	h := proto.ReplyHeader{Xid: e.xid, Zxid: int64(zxid), Err: code}
 	h.Append(out[header:header])
 	c.out = proto.EndFrame(out, mark)
+	if n := len(c.out) - header; n > c.srv.cfg.MaxFrame {
+		c.noteLarge(e, n)
+	}
 	c.framesOut++
 	c.traffic.lastZxid = zxid
 	switch w.Kind {

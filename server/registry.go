@@ -94,8 +94,11 @@ func (g *registry) all() []*conn {
 }
 
 // sorted returns every connection in the order in which they came.
-func (g *registry) sorted() []*conn {
-	return slices.SortedFunc(slices.Values(g.all()), func(a, b *conn) int { return cmp.Compare(a.id, b.id) })
+func (g *registry) sorted() []*conn { return inOrder(g.all()) }
+
+func inOrder(conns []*conn) []*conn {
+	slices.SortFunc(conns, func(a, b *conn) int { return cmp.Compare(a.id, b.id) })
+	return conns
 }
 
 // attached returns the connections that have a session.

@@ -3,8 +3,11 @@ package server
 import (
 	"fmt"
 	"io"
+	"net/netip"
 	"sync"
 	"sync/atomic"
+
+	"go.uber.org/zap"
 
 	"github.com/zkd-project/zkd/proto"
 	"github.com/zkd-project/zkd/session"
@@ -37,7 +40,8 @@ type Replica struct {
 	waiters []waiter
 	dirty   []*conn // to be kicked after the lock is released
 	hit     []*conn // scratch for firing watches
-	frame   []byte  // scratch
+	over    []overrun
+	frame   []byte // scratch
 }
 
 // waiter is something to do once a zxid is applied.
@@ -103,6 +107,7 @@ func (r *Replica) Apply(recs []txn.Record) error {
 	r.mu.Unlock()
 	r.kickDirty()
 	r.wake(applied)
+	r.tellOverruns()
 	return err
 }
 
@@ -135,8 +140,27 @@ func (r *Replica) applyOne(rec *txn.Record) error {
 	}
 	if c != nil {
 		r.answer(c, &res)
+		for _, o := range r.machine.OverQuota(t) {
+			r.over = append(r.over, overrun{c, o})
+		}
 	}
 	return nil
+}
+
+// overrun is a soft quota that a client of this server has exceeded.
+type overrun struct {
+	c *conn
+	statemachine.Overrun
+}
+
+// tellOverruns logs them, each quota once a minute.
+func (r *Replica) tellOverruns() {
+	for _, o := range r.over {
+		o.c.srv.warn(netip.Addr{}, "quota exceeded", o.Subtree+o.What, zap.String("path", o.Subtree), zap.String("what", o.What), zap.Int64("usage", o.Usage),
+			zap.Int64("limit", o.Limit), zap.Stringer("session", o.c.session), zap.Stringer("addr", o.c.remote))
+	}
+	clear(r.over)
+	r.over = r.over[:0]
 }
 
 // fire queues one event on everybody who watches and may know.

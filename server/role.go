@@ -114,22 +114,30 @@ func (s *Server) Refused(refusals []zab.Refusal) {
 	for i := range refusals {
 		f := &refusals[i]
 		if c := s.rep.reg.byConn(f.Conn); c != nil {
-			s.refused(c, f)
+			e := s.refused(c, f)
+			if f.Code == txn.RefusedTooLarge {
+				s.complain(c, "request is too large", zap.Stringer("session", c.session), zap.Stringer("op", e.op), zap.String("path", pathOf(e.op, e.body)),
+					zap.Int("bytes", len(e.body)), zap.Int("jute.maxbuffer", s.cfg.MaxFrame))
+			}
 			c.kick()
 		}
 	}
 }
 
-func (s *Server) refused(c *conn, f *zab.Refusal) {
+// refused returns what was asked, as far as it is known.
+func (s *Server) refused(c *conn, f *zab.Refusal) (asked entry) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.state == shaking {
 		c.shut("session not opened: " + f.Code.String())
 	}
 	if c.state != live {
-		return
+		return asked
 	}
 	e, ambiguous := c.q.write(f.Cxid)
+	if e != nil {
+		asked = *e
+	}
 	code, tell := refusalCode(f.Code)
 	switch {
 	case ambiguous || !tell || e != nil && e.op == proto.OpCloseSession:
@@ -137,6 +145,7 @@ func (s *Server) refused(c *conn, f *zab.Refusal) {
 	case e != nil:
 		c.finish(e, code)
 	}
+	return asked
 }
 
 // refusalCode is what the client is told; tell is false if it cannot be told and the connection must go.
@@ -146,6 +155,8 @@ func refusalCode(why txn.Refusal) (code proto.ErrCode, tell bool) {
 		return proto.ErrThrottledOp, true
 	case txn.RefusedTooLarge:
 		return proto.ErrBadArguments, true
+	case txn.RefusedMalformed:
+		return proto.ErrMarshalling, true
 	}
 	return proto.OK, false
 }

@@ -61,6 +61,7 @@ func (s *Server) Run(ctx context.Context, ln net.Listener) error {
 	defer cancel()
 	defer context.AfterFunc(ctx, func() { _ = ln.Close() })()
 	s.tasks.Go(func() { s.sweep(ctx) })
+	s.tasks.Go(func() { s.fade(ctx) })
 	for {
 		nc, err := ln.Accept()
 		switch {
@@ -71,9 +72,7 @@ func (s *Server) Run(ctx context.Context, ln net.Listener) error {
 		case errors.Is(err, net.ErrClosed):
 			return fmt.Errorf("accept clients: %w", err)
 		default:
-			if s.nag.due(netip.Addr{}, s.cfg.Now()) {
-				s.log.Warn("cannot accept clients", zap.Error(err))
-			}
+			s.warn(netip.Addr{}, "cannot accept clients", "", zap.Error(err))
 			pause(ctx, acceptPause)
 		}
 	}
@@ -140,10 +139,14 @@ func (s *Server) report(c *conn, err error) {
 	c.mu.Unlock()
 	var odd *stranger
 	var size *proto.FrameSizeError
+	var large *oversized
 	switch session := zap.Stringer("session", c.session); {
 	case errors.As(err, &odd):
 		s.rep.stats.strangers.Add(1)
 		s.complain(c, "not a ZooKeeper client", zap.Error(odd.err), zap.String("hint", hint(odd.first)))
+	case errors.As(err, &large) && errors.As(err, &size):
+		s.complain(c, "frame is too large", session, zap.Stringer("op", large.op), zap.String("path", large.path), zap.Int("bytes", size.Size),
+			zap.Int("jute.maxbuffer", size.Max))
 	case errors.As(err, &size):
 		s.complain(c, "frame is too large", session, zap.Int("bytes", size.Size), zap.Int("jute.maxbuffer", size.Max))
 	case errors.Is(err, errAhead):

@@ -11,33 +11,45 @@ import (
 
 const (
 	complainEvery  = time.Minute
-	complainMemory = 1024 // addresses remembered
+	complainMemory = 1024 // subjects remembered
 )
 
-// nag remembers who was complained about, so that a log says once a minute per address what came from it.
-type nag struct {
-	mu   sync.Mutex
-	last map[netip.Addr]time.Duration
+// subject is what a complaint is about.
+type subject struct {
+	addr netip.Addr
+	what string
 }
 
-// due reports whether to complain about an address now.
-func (n *nag) due(addr netip.Addr, now time.Duration) bool {
+// nag remembers what was complained about, so that a log says once a minute what happens again and again.
+type nag struct {
+	mu   sync.Mutex
+	last map[subject]time.Duration
+}
+
+// due reports whether to complain about something now.
+func (n *nag) due(about subject, now time.Duration) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if at, ok := n.last[addr]; ok && now-at < complainEvery {
+	if at, ok := n.last[about]; ok && now-at < complainEvery {
 		return false
 	}
 	if n.last == nil || len(n.last) >= complainMemory {
-		n.last = map[netip.Addr]time.Duration{} // a flood of addresses costs some repeated lines, not memory
+		n.last = map[subject]time.Duration{} // a flood of addresses costs some repeated lines, not memory
 	}
-	n.last[addr] = now
+	n.last[about] = now
 	return true
 }
 
-func (s *Server) complain(c *conn, message string, facts ...zap.Field) {
-	if s.nag.due(c.remote.Addr(), s.cfg.Now()) {
-		s.log.Warn(message, append(facts, zap.Stringer("addr", c.remote))...)
+// warn logs a message unless it did within the last minute for the same address and thing.
+func (s *Server) warn(addr netip.Addr, message, thing string, facts ...zap.Field) {
+	if s.nag.due(subject{addr, message + thing}, s.cfg.Now()) {
+		s.log.Warn(message, facts...)
 	}
+}
+
+// complain is warn about a client.
+func (s *Server) complain(c *conn, message string, facts ...zap.Field) {
+	s.warn(c.remote.Addr(), message, "", append(facts, zap.Stringer("addr", c.remote))...)
 }
 
 var httpMethods = []string{"GET ", "POST", "PUT ", "HEAD", "DELE", "OPTI", "PATC", "CONN", "PRI "}
