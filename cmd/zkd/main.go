@@ -22,6 +22,7 @@ import (
 	"runtime/debug"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/spf13/pflag"
 	"go.uber.org/zap"
@@ -207,5 +208,29 @@ func version() string {
 	return v
 }
 
-// serverVersion is what srvr and mntr say. Tools parse the number and compare it with ZooKeeper's, whose behaviour is 3.9.5's.
-func serverVersion() string { return "3.9.5-zkd-" + version() }
+// serverVersion is what srvr and mntr say. Tools parse the number and compare it with ZooKeeper's, whose behaviour is 3.9.5's, and
+// expect no other characters than these behind it.
+func serverVersion() string {
+	return "3.9.5-zkd-" + strings.Map(func(c rune) rune {
+		switch {
+		case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' && c <= '9', c == '.':
+			return c
+		}
+		return '-'
+	}, version())
+}
+
+// buildTime is that of the commit, the beginning of 1970 if it is not known.
+func buildTime() time.Time {
+	bi, ok := debug.ReadBuildInfo()
+	if ok {
+		for _, s := range bi.Settings {
+			if s.Key == "vcs.time" {
+				if t, err := time.Parse(time.RFC3339, s.Value); err == nil {
+					return t
+				}
+			}
+		}
+	}
+	return time.Unix(0, 0)
+}

@@ -55,7 +55,8 @@ func (c *zooConfig) serverConfig(clock env.Clock) server.Config {
 	}
 	sc := server.Config{SelfID: c.Self, Standalone: len(c.Servers) == 1, TickTime: c.TickTime, MinSessionTimeout: max(c.MinTimeout, 0), MaxSessionTimeout: max(c.MaxTimeout, 0),
 		MaxClientCnxns: conns, MaxConns: c.MaxCnxns, MaxFrame: c.JuteMaxBuffer, GlobalOutstanding: c.GlobalOutstanding,
-		FourLetterWhitelist: c.Words, SuperDigest: c.SuperDigest, Version: serverVersion(), ClientPort: c.ClientPort,
+		FourLetterWhitelist: c.Words, SuperDigest: c.SuperDigest, Version: serverVersion(), Built: buildTime(),
+		FadeEvery: c.FadeEvery, FadePerMinute: c.FadePerMinute, NeverUsed: c.NeverUsed, ClientPort: c.ClientPort,
 		DataDir: c.LogDir, SnapDir: c.DataDir, Now: clock.Now, Wall: clock.Wall}
 	for _, s := range c.Servers {
 		if s.PeerAddr != "" {

@@ -39,6 +39,9 @@ type zooConfig struct {
 	SuperDigest       string
 	ExtendedTypes     bool
 	EnforceQuota      bool
+	FadeEvery         time.Duration // how often containers and TTL nodes are looked at
+	FadePerMinute     int
+	NeverUsed         time.Duration // 0: unused containers stay
 	Servers           []zab.Server
 	Self              zab.ServerID
 	Observer          bool
@@ -52,7 +55,7 @@ const juteMaxBuffer = 0xfffff
 
 func defaultZooConfig() *zooConfig {
 	return &zooConfig{ClientPort: 2181, TickTime: 3 * time.Second, InitLimit: 10, SyncLimit: 5, SnapCount: 100_000,
-		MaxClientCnxns: 60, JuteMaxBuffer: juteMaxBuffer, GlobalOutstanding: 1000, RetainSnaps: 3, ZKD: map[string]string{}}
+		MaxClientCnxns: 60, JuteMaxBuffer: juteMaxBuffer, FadeEvery: time.Minute, FadePerMinute: 10_000, GlobalOutstanding: 1000, RetainSnaps: 3, ZKD: map[string]string{}}
 }
 
 // ignoredKeys are keys that Apache ZooKeeper knows and zkd does not need; each warns once. A trailing * stands for any rest.
@@ -60,7 +63,7 @@ var ignoredKeys = []string{"admin.*", "autopurge.purgeInterval", "electionAlg", 
 	"quorumCnxnTimeoutMs", "preAllocSize", "snapSizeLimitInKb", "metricsProvider.*", "standaloneEnabled", "reconfigEnabled", "syncEnabled",
 	"fsync.warningthresholdms", "commitLogCount", "maxResponseCacheSize", "maxGetChildrenResponseCacheSize", "serverCnxnFactory",
 	"client.portUnification", "ssl.*", "secureClientPort", "secureClientPortAddress", "portUnification", "sslQuorum", "authProvider.*",
-	"digest.enabled", "snapshot.*", "localSessionsEnabled", "localSessionsUpgradingEnabled", "readonlymode.enabled", "znode.container.*",
+	"digest.enabled", "snapshot.*", "localSessionsEnabled", "localSessionsUpgradingEnabled", "readonlymode.enabled",
 	"clientPortListenBacklog", "peerType", "learner.*", "observer.*", "multiAddress.*", "tcpKeepAlive", "nio.*",
 	"netty.*", "maxBatchSize", "requestThrottler.*", "request_throttle_*", "largeRequestMaxBytes", "largeRequestThreshold",
 	"advancedFlowControlEnabled", "commitProcessor.*", "closeSessionTxn.enabled", "zookeeper.*", "dynamicConfigFile", "traceFile",
@@ -71,7 +74,7 @@ var notHonoured = map[string]string{
 	"ssl.*": "TLS is not there yet", "secureClientPort": "TLS is not there yet", "sslQuorum": "TLS is not there yet",
 	"authProvider.*":       "no further authentication provider is there yet",
 	"localSessionsEnabled": "every session is a global one", "readonlymode.enabled": "there is no read-only mode yet",
-	"znode.container.*": "containers are not swept yet", "peerType": "the role comes from the server.N line",
+	"peerType":                     "the role comes from the server.N line",
 	"dynamicConfigFile":            "put the server.N lines into this file",
 	"sessionRequireClientSASLAuth": "SASL is not there yet", "quorum.auth.*": "peers do not authenticate each other yet",
 }
@@ -98,6 +101,9 @@ var setters = map[string]func(*zooConfig, string) error{
 	"enforceQuota":              boolTo(func(c *zooConfig) *bool { return &c.EnforceQuota }),
 	"extendedTypesEnabled":      boolTo(func(c *zooConfig) *bool { return &c.ExtendedTypes }),
 	"DigestAuthenticationProvider.superDigest": func(c *zooConfig, v string) error { c.SuperDigest = v; return nil },
+	"znode.container.checkIntervalMs":          millisTo(func(c *zooConfig) *time.Duration { return &c.FadeEvery }, 1),
+	"znode.container.maxPerMinute":             intTo(func(c *zooConfig) *int { return &c.FadePerMinute }, 1, 1<<31-1),
+	"znode.container.maxNeverUsedIntervalMs":   millisTo(func(c *zooConfig) *time.Duration { return &c.NeverUsed }, 0),
 	"forceSync": func(_ *zooConfig, v string) error {
 		if on, err := parseBool(v); err != nil || on {
 			return err
