@@ -269,6 +269,9 @@ func (f *Follower) Deadline() zab.Instant {
 	if f.stage == stageDial {
 		return min(f.retry, f.began.Add(f.cfg.ConnectLimit))
 	}
+	if f.stage >= stageUpToDate && f.local.Hist.Applicable() {
+		return f.now // the next piece of a long catch-up
+	}
 	d := f.heard.Add(f.cfg.Silence())
 	if f.stage < stageServing {
 		d = min(d, f.moved.Add(f.cfg.NewLeaderWait()))

@@ -120,7 +120,7 @@ type AskSession struct {
 	Ask   Revalidate
 }
 
-// Established: this server leads and its sessions get a full timeout from now (R-48, K61).
+// Established: this server leads and its sessions get a full timeout from now (§12, K61).
 type Established struct{ Epoch txn.Epoch }
 
 // Extend: expiry is put off by Nanos, the time that the leader was not running or not listening.

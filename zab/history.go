@@ -162,22 +162,44 @@ func (h *History) Rebase(at Position, size int64, table EpochTable) {
 		tailPrev: at, TailMax: h.TailMax}
 }
 
-// TakeApplicable returns the records that may be applied now, committed and durable here, and counts them as applied.
+// applyMax bounds what is applied in one piece, so that a long catch-up leaves turns in which pings are answered.
+const (
+	applyMaxBytes   = 4 << 20
+	applyMaxRecords = 10_000
+)
+
+// TakeApplicable returns records that may be applied now, committed and durable here, and counts them as applied. There may be more:
+// Applicable tells.
 func (h *History) TakeApplicable() []txn.Record {
-	to := min(h.Commit, h.Durable)
-	if to <= h.Applied {
+	if !h.Applicable() {
 		return nil
 	}
 	i, ok := h.index(h.Applied)
 	if !ok {
 		panic(fmt.Sprintf("zab: applied %v is not in the tail that starts at %v", h.Applied, h.tailPrev.Zxid))
 	}
-	j := i + sort.Search(len(h.tail)-i, func(k int) bool { return h.tail[i+k].Zxid > to })
-	if j == i {
-		return nil
+	to := min(h.Commit, h.Durable)
+	j, bytes := i, 0
+	for j < len(h.tail) && h.tail[j].Zxid <= to && j-i < applyMaxRecords && bytes < applyMaxBytes {
+		bytes += len(h.tail[j].Bytes)
+		j++
 	}
 	recs := h.tail[i:j:j]
+	if len(recs) == 0 {
+		return nil
+	}
 	h.Applied = recs[len(recs)-1].Zxid
 	h.trim()
 	return recs
+}
+
+// Applicable reports whether there is something to apply. A commit between two records of the tail is not enough: the next record
+// itself must be covered.
+func (h *History) Applicable() bool {
+	to := min(h.Commit, h.Durable)
+	if to <= h.Applied {
+		return false
+	}
+	i, ok := h.index(h.Applied)
+	return !ok || i < len(h.tail) && h.tail[i].Zxid <= to
 }

@@ -157,9 +157,9 @@ func (l *Local) OldestPending() (asked Instant, ok bool) {
 	return l.pending[0].asked, true
 }
 
-// ApplyCommitted asks to apply what is committed and durable, in one effect.
+// ApplyCommitted asks to apply everything that is committed and durable.
 func (l *Local) ApplyCommitted() {
-	if recs := l.Hist.TakeApplicable(); len(recs) > 0 {
+	for recs := l.Hist.TakeApplicable(); len(recs) > 0; recs = l.Hist.TakeApplicable() {
 		l.fx.Add(Apply{Records: recs})
 	}
 }

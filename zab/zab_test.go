@@ -194,6 +194,21 @@ func TestHistoryKeepsWhatIsNotAppliedAndForgetsTheRest(t *testing.T) {
 	require.Equal(t, []EpochEnd{{Epoch: 1, Last: z(1, 45), Chain: at}, {Epoch: 2, Last: z(2, 1), Chain: h.End.Chain}}, h.Table.Ends)
 }
 
+func TestALongCatchUpIsAppliedInPieces(t *testing.T) {
+	h := NewHistory(Position{}, Position{}, 0, EpochTable{Whole: true}, nil, 1<<30)
+	for c := uint32(1); c <= 2*applyMaxRecords+5; c++ {
+		require.NoError(t, h.Append(record(h.End, z(1, c), "x")))
+	}
+	h.Durable, h.Commit = h.End.Zxid, h.End.Zxid
+	var sizes []int
+	for h.Applicable() {
+		sizes = append(sizes, len(h.TakeApplicable()))
+	}
+	require.Equal(t, []int{applyMaxRecords, applyMaxRecords, 5}, sizes)
+	require.Equal(t, h.End.Zxid, h.Applied)
+	require.Nil(t, h.TakeApplicable())
+}
+
 func TestAnOldAppendThatCompletesAfterACutMakesNothingDurableThatIsNotThere(t *testing.T) {
 	cfg := DefaultConfig()
 	var fx Effects
