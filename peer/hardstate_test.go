@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/zkd-project/zkd/internal/sim"
+	"github.com/zkd-project/zkd/internal/simdisk"
 	"github.com/zkd-project/zkd/peer"
 	"github.com/zkd-project/zkd/txn"
 	"github.com/zkd-project/zkd/zab"
@@ -21,9 +21,9 @@ func hardRecord(n int) peer.HardRecord {
 	}
 }
 
-func newHard(t *testing.T, writes int) (*sim.Disk, *peer.HardFile) {
+func newHard(t *testing.T, writes int) (*simdisk.Disk, *peer.HardFile) {
 	t.Helper()
-	d := sim.NewDisk(0)
+	d := simdisk.NewDisk(0)
 	require.NoError(t, d.MkdirAll("/d"))
 	h, err := peer.CreateHard(d, "/d", hardRecord(1))
 	require.NoError(t, err)
@@ -33,7 +33,7 @@ func newHard(t *testing.T, writes int) (*sim.Disk, *peer.HardFile) {
 	return d, h
 }
 
-func readHard(t *testing.T, d *sim.Disk) peer.HardRecord {
+func readHard(t *testing.T, d *simdisk.Disk) peer.HardRecord {
 	t.Helper()
 	h, err := peer.OpenHard(d, "/d")
 	require.NoError(t, err)

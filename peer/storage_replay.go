@@ -17,7 +17,7 @@ func (st *starting) openSnapshots() (err error) {
 	return err
 }
 
-// restore loads the newest good snapshot that the manifest names.
+// restore loads the newest good snapshot that the manifest names. One that a newer version wrote is not a bad one: the start ends there.
 func (st *starting) restore() error {
 	st.broken = nil
 	for _, z := range st.man.Snapshots {
@@ -25,6 +25,9 @@ func (st *starting) restore() error {
 		if err == nil {
 			st.out.Applied, st.out.Table, st.out.ConfigVersion, st.out.SnapshotAt = h.At, h.Table, h.ConfigVersion, h.At
 			return nil
+		}
+		if errors.Is(err, snapshot.ErrVersion) || errors.Is(err, zab.ErrNewerVersion) {
+			return newerVersion(err)
 		}
 		st.note("snapshot is not usable: %v", err)
 		st.broken = append(st.broken, z)

@@ -26,7 +26,10 @@ const (
 	headEpochEnd = 4 + 8 + 8
 )
 
-var errHead = errors.New("the protocol's part of the snapshot is invalid")
+var (
+	errHead        = errors.New("the protocol's part of the snapshot is invalid")
+	errHeadVersion = fmt.Errorf("the protocol's part of the snapshot: %w", zab.ErrNewerVersion)
+)
 
 func (h *SnapshotHead) encode() []byte {
 	b := binary.BigEndian.AppendUint32(nil, uint32(headFixed+len(h.Table.Ends)*headEpochEnd))
@@ -63,7 +66,9 @@ func ReadSnapshotHead(r io.Reader) (SnapshotHead, error) {
 	if _, err := io.ReadFull(r, b); err != nil {
 		return h, headError(err)
 	}
-	if binary.BigEndian.Uint16(b) != headVersion || b[2] > 1 {
+	if v := binary.BigEndian.Uint16(b); v > headVersion {
+		return h, errHeadVersion
+	} else if v != headVersion || b[2] > 1 {
 		return h, errHead
 	}
 	u64 := func(at int) uint64 { return binary.BigEndian.Uint64(b[at:]) }

@@ -99,7 +99,7 @@ func (st *starting) refuseForeign() error {
 			return err
 		}
 		if hasEntry(entries, foreignName) && !hasEntry(entries, folderName) {
-			return notOurs("look at "+dir, "import it into a new dataDir: zkd import --from "+st.cfg.DataDir+" --to NEW_DATADIR",
+			return notOurs("look at "+dir, "give zkd a dataDir of its own: it never writes there, and importing such data (zkd import) is not in this version",
 				errors.New("it holds the data of Apache ZooKeeper"))
 		}
 		st.vouch = st.vouch || dir == st.cfg.DataDir && hasEntry(entries, vouchName)

@@ -11,7 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/zkd-project/zkd/internal/sim"
+	"github.com/zkd-project/zkd/internal/simdisk"
 	"github.com/zkd-project/zkd/peer"
 	"github.com/zkd-project/zkd/txn"
 	"github.com/zkd-project/zkd/zab"
@@ -65,7 +65,7 @@ func z(epoch, counter int) txn.Zxid { return txn.MakeZxid(txn.Epoch(epoch), uint
 
 // world is one server's disk and what it should hold.
 type world struct {
-	d     *sim.Disk
+	d     *simdisk.Disk
 	cfg   peer.StorageConfig
 	s     *peer.Storage
 	rec   peer.Recovered
@@ -75,7 +75,7 @@ type world struct {
 }
 
 func newWorld() *world {
-	w := &world{d: sim.NewDisk(0)}
+	w := &world{d: simdisk.NewDisk(0)}
 	id := uint64(100)
 	w.cfg = peer.StorageConfig{
 		Disk: w.d, DataDir: dataDir, Self: 1, SegmentBytes: 5 * 4096, RetainSnaps: 2,

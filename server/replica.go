@@ -1,6 +1,7 @@
 package server
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"net/netip"
@@ -13,6 +14,7 @@ import (
 	"github.com/zkd-project/zkd/session"
 	"github.com/zkd-project/zkd/statemachine"
 	"github.com/zkd-project/zkd/txn"
+	"github.com/zkd-project/zkd/zab"
 )
 
 // Replica is this server's copy of the replicated state and everything that hangs on its changes: clients that wait, watches, and
@@ -20,12 +22,13 @@ import (
 //
 // Lock order: Replica.mu, registry.mu, conn.mu, watchTable.mu; touchedMu stands alone.
 type Replica struct {
-	cfg         Config
-	machineCfg  statemachine.Config
-	reg         *registry
-	watches     *watchTable
-	stats       stats
-	outstanding atomic.Int64 // writes and syncs of clients under way
+	cfg              Config
+	machineCfg       statemachine.Config
+	reg              *registry
+	watches          *watchTable
+	stats            stats
+	outstanding      atomic.Int64 // writes and syncs of clients under way
+	outstandingBytes atomic.Int64 // in their records
 
 	// mu is held for reading while a batch of reads runs, for writing while a batch is applied or the role changes.
 	mu      sync.RWMutex
@@ -254,7 +257,9 @@ func (r *Replica) Snapshot() io.WriterTo { return r.machine.Snapshot() }
 // Restore replaces the state by a snapshot's, which must reach to the end of from; on an error the state is as it was. Connections that were held are closed: the events between are not known.
 func (r *Replica) Restore(from io.Reader) error {
 	fresh := statemachine.New(r.machineCfg)
-	if err := fresh.Restore(from); err != nil {
+	if err := fresh.Restore(from); errors.Is(err, statemachine.ErrVersion) {
+		return fmt.Errorf("%w: %w", zab.ErrNewerVersion, err)
+	} else if err != nil {
 		return err
 	}
 	n, err := io.Copy(io.Discard, from) // to the end: only there has from checked everything

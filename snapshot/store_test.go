@@ -11,21 +11,21 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/zkd-project/zkd/internal/sim"
+	"github.com/zkd-project/zkd/internal/simdisk"
 	"github.com/zkd-project/zkd/snapshot"
 	"github.com/zkd-project/zkd/txn"
 )
 
 const dir = "/data"
 
-func newStore(t *testing.T) (*sim.Disk, *snapshot.Store) {
+func newStore(t *testing.T) (*simdisk.Disk, *snapshot.Store) {
 	t.Helper()
-	d := sim.NewDisk(0)
+	d := simdisk.NewDisk(0)
 	require.NoError(t, d.MkdirAll(dir))
 	return d, reopen(t, d)
 }
 
-func reopen(t *testing.T, d *sim.Disk) *snapshot.Store {
+func reopen(t *testing.T, d *simdisk.Disk) *snapshot.Store {
 	t.Helper()
 	s, err := snapshot.Open(snapshot.Config{Disk: d, Dir: dir})
 	require.NoError(t, err)
@@ -315,7 +315,7 @@ func TestRemoveNewerThanRemovesTheNewestFirst(t *testing.T) {
 }
 
 func TestPaceSeesEveryBlock(t *testing.T) {
-	d := sim.NewDisk(0)
+	d := simdisk.NewDisk(0)
 	require.NoError(t, d.MkdirAll(dir))
 	sum := 0
 	s, err := snapshot.Open(snapshot.Config{Disk: d, Dir: dir, Pace: func(n int) { sum += n }})
@@ -325,7 +325,7 @@ func TestPaceSeesEveryBlock(t *testing.T) {
 }
 
 func FuzzReader(f *testing.F) {
-	d := sim.NewDisk(0)
+	d := simdisk.NewDisk(0)
 	require.NoError(f, d.MkdirAll(dir))
 	s, err := snapshot.Open(snapshot.Config{Disk: d, Dir: dir})
 	require.NoError(f, err)

@@ -10,7 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/zkd-project/zkd/internal/sim"
+	"github.com/zkd-project/zkd/internal/simdisk"
 	"github.com/zkd-project/zkd/txn"
 	"github.com/zkd-project/zkd/txnlog"
 )
@@ -18,7 +18,7 @@ import (
 // world is one server's log under a random workload, and what the log owes.
 type world struct {
 	t     *testing.T
-	d     *sim.Disk
+	d     *simdisk.Disk
 	rng   *rand.Rand // of the workload, the same in every run of a seed
 	l     *txnlog.Log
 	h     history      // everything that an Append or Truncate that returned nil has left
@@ -143,7 +143,7 @@ func (w *world) survive(hint string, luck *rand.Rand) {
 		err := w.open()
 		w.d.CrashAt(0)
 		if err != nil {
-			require.ErrorIs(w.t, err, sim.ErrPowerCut, "%s\n%v", hint, w.story)
+			require.ErrorIs(w.t, err, simdisk.ErrPowerCut, "%s\n%v", hint, w.story)
 		} else {
 			w.check(hint) // it has stated its end: from now on that is owed
 		}
@@ -192,7 +192,7 @@ func TestPowerCutAtEveryStep(t *testing.T) {
 				if err == nil {
 					err = w.work(workload)
 				}
-				require.ErrorIs(t, err, sim.ErrPowerCut, hint)
+				require.ErrorIs(t, err, simdisk.ErrPowerCut, hint)
 				w.d.Crash(luck)
 				w.d.Reboot()
 				w.survive(hint, luck)
@@ -301,7 +301,7 @@ func TestPowerCutAtEveryStepOfAnInstall(t *testing.T) {
 	}
 }
 
-func names(t *testing.T, d *sim.Disk) (out []string) {
+func names(t *testing.T, d *simdisk.Disk) (out []string) {
 	entries, err := d.List(dir)
 	require.NoError(t, err)
 	for _, e := range entries {

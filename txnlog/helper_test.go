@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/zkd-project/zkd/internal/env"
-	"github.com/zkd-project/zkd/internal/sim"
+	"github.com/zkd-project/zkd/internal/simdisk"
 	"github.com/zkd-project/zkd/txn"
 	"github.com/zkd-project/zkd/txnlog"
 )
@@ -123,4 +123,4 @@ func requireHolds(t testing.TB, l *txnlog.Log, h *history, z txn.Zxid) {
 
 func newRand(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 1)) }
 
-func newDisk() *sim.Disk { return sim.NewDisk(0) }
+func newDisk() *simdisk.Disk { return simdisk.NewDisk(0) }

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/zkd-project/zkd/internal/env"
-	"github.com/zkd-project/zkd/internal/sim"
+	"github.com/zkd-project/zkd/internal/simdisk"
 	"github.com/zkd-project/zkd/txn"
 	"github.com/zkd-project/zkd/txnlog"
 )
@@ -16,7 +16,7 @@ import (
 // wreck is a log of one or more segments that a test damages. offsets are those of the batches in the last segment.
 type wreck struct {
 	t       testing.TB
-	d       *sim.Disk
+	d       *simdisk.Disk
 	h       *history
 	names   []string
 	offsets []int64

@@ -1,6 +1,14 @@
 package zab
 
-import "github.com/zkd-project/zkd/txn"
+import (
+	"errors"
+
+	"github.com/zkd-project/zkd/txn"
+)
+
+// ErrNewerVersion is wrapped by a state that is asked to restore what a newer version wrote. Such bytes are whole: nobody may take them
+// for damage.
+var ErrNewerVersion = errors.New("written by a newer version")
 
 // HardState is what a server has promised and must remember (replication §3). Current <= Accepted; both only grow.
 type HardState struct {

@@ -1,4 +1,4 @@
-package sim
+package simdisk
 
 import (
 	"io"
@@ -166,6 +166,19 @@ func (n *inode) crash(keep func() bool) {
 	clear(n.lost)
 }
 
+// survivor is the file as crash leaves it at the least.
+func (n *inode) survivor() *inode {
+	out := newInode()
+	for i, s := range n.platter {
+		if i < sectors(n.platterSize) {
+			out.platter[i], out.cache[i] = s, s
+		}
+	}
+	out.size, out.platterSize = n.platterSize, n.platterSize
+	out.reserved = min(n.reserved, out.size)
+	return out
+}
+
 func (n *inode) flip(off int64, mask byte) {
 	i, in := off/SectorBytes, off%SectorBytes
 	for _, m := range []map[int64]*sector{n.cache, n.platter} {
@@ -285,7 +298,7 @@ func (f *file) Sync() error {
 	if err := f.usable(); err != nil {
 		return err
 	}
-	cut, err := f.d.step()
+	cut, err := f.d.syncStep()
 	switch {
 	case cut:
 		return err

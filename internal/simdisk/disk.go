@@ -1,4 +1,4 @@
-package sim
+package simdisk
 
 import (
 	"cmp"
@@ -39,6 +39,7 @@ type Disk struct {
 	steps    int
 	crashAt  int
 	failAt   map[int]error
+	failSync error // of the next Sync or SyncDir
 }
 
 // nameOp is one change of a folder, atomic: name from goes away, name to becomes node. Either may be empty.
@@ -103,6 +104,35 @@ func (d *Disk) CrashAt(step int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.crashAt = step
+}
+
+// FailSync makes the next Sync or SyncDir return err; nil calls it off.
+func (d *Disk) FailSync(err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.failSync = err
+}
+
+// Mend calls off every failure that was to come.
+func (d *Disk) Mend() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.failSync = nil
+	clear(d.failAt)
+}
+
+// Survivor returns a disk that holds what a power cut now would leave at the least: nothing that was not made durable. d is not
+// changed.
+func (d *Disk) Survivor() *Disk {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	out := NewDisk(0)
+	maps.Copy(out.dirs, d.dirs)
+	for name, n := range d.durable {
+		left := n.survivor()
+		out.names[name], out.durable[name] = left, left
+	}
+	return out
 }
 
 // SetCapacity changes the size of the disk in bytes; 0 is no limit.
@@ -186,6 +216,15 @@ func (d *Disk) step() (cut bool, fail error) {
 		return true, ErrPowerCut
 	}
 	return false, d.failAt[d.steps]
+}
+
+// syncStep is step for a call that makes something durable.
+func (d *Disk) syncStep() (cut bool, fail error) {
+	cut, fail = d.step()
+	if fail == nil && d.failSync != nil {
+		fail, d.failSync = d.failSync, nil
+	}
+	return cut, fail
 }
 
 func (d *Disk) change(op nameOp) {
@@ -369,7 +408,7 @@ func (d *Disk) SyncDir(path string) error {
 	if !d.dirs[name] {
 		return pathError("syncdir", path, fs.ErrNotExist)
 	}
-	cut, err := d.step()
+	cut, err := d.syncStep()
 	if cut {
 		return err
 	}
