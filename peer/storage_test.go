@@ -2,6 +2,7 @@ package peer_test
 
 import (
 	"errors"
+	"io"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -298,6 +299,23 @@ func TestDamagedSnapshotFallsBack(t *testing.T) {
 		require.Empty(t, w.restart(t).Notes, "said once")
 		require.Equal(t, w.zxids(), w.found())
 	}
+}
+
+// newerState cannot read the snapshots that are there: a newer version wrote them.
+type newerState struct{ state }
+
+func (*newerState) Restore(io.Reader) error { return zab.ErrNewerVersion }
+
+func TestASnapshotOfANewerVersionIsNoDamage(t *testing.T) {
+	w := grown(t)
+	w.d.Kill()
+	_, _, err := peer.OpenStorage(w.cfg, &newerState{})
+	require.Equal(t, zab.ExitWrongCluster, exitCode(t, err))
+	w.d.Kill()
+	rec := w.mustOpen(t)
+	require.Empty(t, rec.Notes, "nothing was set aside")
+	require.Equal(t, z(1, 105), rec.SnapshotAt.Zxid)
+	require.Equal(t, w.zxids(), w.found())
 }
 
 func TestMissingSnapshotFallsBack(t *testing.T) {
