@@ -47,24 +47,39 @@ func (c *conn) authenticate(xid int32, body []byte) {
 	}
 }
 
+// maxIDs and maxIDBytes bound what a connection can prove. Every write carries its ids to the leader, and every check of an access list
+// runs through them.
+const (
+	maxIDs     = 256
+	maxIDBytes = 64 << 10
+)
+
 func (c *conn) prove(q *proto.AuthPacket) proto.ErrCode {
 	switch {
 	case q.Scheme == "ip":
 		return proto.OK // it has that id already
 	case q.Scheme == "digest" && q.Auth != nil:
 		digest := proto.DigestID(q.Auth)
-		if super := c.srv.cfg.SuperDigest; super != "" && digest == super {
-			c.addID(proto.ID{Scheme: "super"})
+		if super := c.srv.cfg.SuperDigest; super != "" && digest == super && c.addID(proto.ID{Scheme: "super"}) != proto.OK {
+			return proto.ErrAuthFailed
 		}
-		c.addID(proto.ID{Scheme: "digest", ID: digest})
-		return proto.OK
+		return c.addID(proto.ID{Scheme: "digest", ID: digest})
 	}
 	return proto.ErrAuthFailed
 }
 
-// addID replaces ids: earlier requests and the leader hold the old list.
-func (c *conn) addID(id proto.ID) {
-	if !slices.Contains(c.ids, id) {
-		c.ids = append(slices.Clip(slices.Clone(c.ids)), id)
+// addID replaces ids: earlier requests and the leader hold the old list. ErrAuthFailed if there are too many.
+func (c *conn) addID(id proto.ID) proto.ErrCode {
+	if slices.Contains(c.ids, id) {
+		return proto.OK
 	}
+	bytes := len(id.ID)
+	for i := range c.ids {
+		bytes += len(c.ids[i].ID)
+	}
+	if len(c.ids) >= maxIDs || bytes > maxIDBytes {
+		return proto.ErrAuthFailed
+	}
+	c.ids = append(slices.Clip(slices.Clone(c.ids)), id)
+	return proto.OK
 }

@@ -50,12 +50,16 @@ type Config struct {
 	GlobalOutstanding int
 	// MaxInFlight is how many requests of one connection may wait before it is no longer read. Default 1000, at least 1.
 	MaxInFlight int
+	// OutstandingBytes is GlobalOutstanding in bytes of the writes' records, and how many bytes of requests may wait for one connection.
+	// Default 8 MiB: the servers of an ensemble together stay below what a leader lets in (zkd.maxPendingBytes).
+	OutstandingBytes int
 	// MaxUnsent is how many bytes of replies and notifications may wait for a client that does not read before it is cut off.
 	// Default 16 MiB, at least 64 KiB. A reply of a larger size passes if nothing else waits.
 	MaxUnsent int
 	// HandshakeTimeout is how long a connection may take to shake hands. Default 10 s.
 	HandshakeTimeout time.Duration
-	// RequestTimeout is how long a write or sync may be without an outcome before its connection is closed. Default 5 ticks.
+	// RequestTimeout is how long a connection may wait for the outcome of its oldest write or sync before it is closed, counted from the
+	// reply before. Default 5 ticks.
 	RequestTimeout time.Duration
 	// ClientHold is how long connections are held over a change of role. Default 1 s; at most a third of MinSessionTimeout, to
 	// which it is cut.
@@ -104,6 +108,7 @@ func (c Config) withDefaults() Config {
 	def(&c.MaxFrame, proto.DefaultMaxFrame)
 	def(&c.GlobalOutstanding, 1000)
 	def(&c.MaxInFlight, 1000)
+	def(&c.OutstandingBytes, 8<<20)
 	def(&c.MaxUnsent, 16<<20)
 	def(&c.HandshakeTimeout, 10*time.Second)
 	def(&c.RequestTimeout, 5*c.TickTime)
@@ -144,6 +149,7 @@ func (c Config) Validate() error {
 	check(c.MaxHandshaking > 0, "bound on handshakes %d: want more than 0", c.MaxHandshaking)
 	check(c.MaxFrame >= 1024 && c.MaxFrame <= 256<<20, "jute.maxbuffer %d: want 1024 to %d", c.MaxFrame, 256<<20)
 	check(c.GlobalOutstanding > 0, "globalOutstandingLimit %d: want more than 0", c.GlobalOutstanding)
+	check(c.OutstandingBytes > 0, "bytes outstanding %d: want more than 0", c.OutstandingBytes)
 	check(c.MaxInFlight > 0, "requests in flight %d: want more than 0", c.MaxInFlight)
 	check(c.MaxUnsent >= 64<<10, "bytes unsent %d: want at least %d", c.MaxUnsent, 64<<10)
 	check(c.HandshakeTimeout > 0, "handshake timeout %v: want more than 0", c.HandshakeTimeout)

@@ -133,10 +133,18 @@ func (c *conn) awaitTurn() error {
 // crowded reports whether the connection must not be read for now: too much of it waits, or the server has enough writes under
 // way and this one waits for some.
 func (c *conn) crowded() bool {
+	cfg := &c.srv.cfg
 	n := c.q.len()
-	return len(c.out) >= flushAt || n >= c.srv.cfg.MaxInFlight ||
-		n > 0 && c.rep.outstanding.Load() >= int64(c.srv.cfg.GlobalOutstanding)
+	return len(c.out) >= flushAt || n >= cfg.MaxInFlight || c.q.bytes >= cfg.OutstandingBytes ||
+		n > 0 && (c.rep.outstanding.Load() >= int64(cfg.GlobalOutstanding) || c.rep.outstandingBytes.Load() >= int64(cfg.OutstandingBytes))
 }
+
+// A batch of reads lets go of Replica.mu after turnTime, looking at the clock every turnFrames frames: however dear its reads are, applies
+// get their turn, and the peer's loop with them.
+const (
+	turnTime   = 2 * time.Millisecond
+	turnFrames = 16
+)
 
 // takeIn handles frames that were read. starved is true if more input is needed; otherwise the connection is crowded, or not live.
 func (c *conn) takeIn() (starved bool, err error) {
@@ -155,10 +163,13 @@ func (c *conn) takeIn() (starved bool, err error) {
 	return starved, err
 }
 
-// takeFrames handles whole frames until there are no more or the connection is crowded.
+// takeFrames handles whole frames until there are no more, the connection is crowded, or Replica.mu has been held long enough.
 func (c *conn) takeFrames(now time.Duration) (starved bool, err error) {
 	n := int64(0)
 	for !starved && err == nil && !c.over && c.state == live && !c.crowded() {
+		if n%turnFrames == turnFrames-1 && c.rep.cfg.Now()-now > turnTime {
+			break
+		}
 		var frame []byte
 		var ok bool
 		if frame, ok, err = c.in.frame(); err != nil {

@@ -31,8 +31,10 @@
 //   - A connection never has two writers, and bytes leave in the order of out.
 //   - A notification is in out before any reply that shows its change (I-38).
 //   - Nothing is answered unless Replica.serving is true, and no connection outlives a role with something under way.
-//   - queue.waiting is the number of entries under way, Replica.outstanding their sum over all connections.
-//   - What a client can make this server remember is bounded: MaxFrame of input, MaxInFlight requests, MaxUnsent of output.
+//   - queue.waiting is the number of entries under way, queue.pending the bytes of their records; Replica.outstanding and outstandingBytes
+//     are the sums over all connections.
+//   - What a client can make this server remember is bounded: MaxFrame of input, MaxInFlight requests of
+//     OutstandingBytes, maxIDs of identity, MaxUnsent of output. Not its watches: as in ZooKeeper it may set as many as it likes.
 //
 // The protocol is Apache ZooKeeper's, 3.9 where versions differ. Chosen differences: the password is checked before an older
 // connection of the session is closed; sync is linearizable; an unknown op is answered in its turn; words that cost little

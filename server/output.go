@@ -162,6 +162,7 @@ func (c *conn) close() {
 // dropQueue forgets requests; what was submitted happens or not.
 func (c *conn) dropQueue() {
 	c.rep.outstanding.Add(-int64(c.q.waiting))
+	c.rep.outstandingBytes.Add(-int64(c.q.pending))
 	c.q = queue{}
 }
 

@@ -103,7 +103,9 @@ func (c *conn) start() {
 func (c *conn) begin(e *entry) {
 	e.progress = underway
 	c.q.waiting++
+	c.q.pending += len(e.body)
 	c.rep.outstanding.Add(1)
+	c.rep.outstandingBytes.Add(int64(len(e.body)))
 }
 
 func (c *conn) submit(reqs []txn.Request) []txn.Request {
@@ -117,7 +119,9 @@ func (c *conn) submit(reqs []txn.Request) []txn.Request {
 func (c *conn) finish(e *entry, code proto.ErrCode) {
 	e.progress, e.err = answered, code
 	c.q.waiting--
+	c.q.pending -= len(e.body)
 	c.rep.outstanding.Add(-1)
+	c.rep.outstandingBytes.Add(-int64(len(e.body)))
 	if e.op == proto.OpSync {
 		c.syncAhead = false
 	}
@@ -165,7 +169,8 @@ func (c *conn) took(e *entry) {
 		c.quick++
 		return
 	}
-	ms := (c.rep.cfg.Now() - e.at).Milliseconds()
+	c.q.moved = c.rep.cfg.Now()
+	ms := (c.q.moved - e.at).Milliseconds()
 	c.traffic.latency(ms)
 	c.rep.stats.latency(ms)
 }

@@ -34,13 +34,19 @@ func (e *entry) barrier() bool { return e.op == proto.OpSync || e.op.IsWrite() &
 type queue struct {
 	entries []entry
 	head    int
-	started int // head <= started <= len(entries)
-	waiting int // writes and syncs under way
+	started int           // head <= started <= len(entries)
+	waiting int           // writes and syncs under way
+	bytes   int           // in the bodies of entries[head:]
+	pending int           // of these, in the bodies of writes and syncs under way
+	moved   time.Duration // when a reply was last made
 }
 
 func (q *queue) len() int { return len(q.entries) - q.head }
 
-func (q *queue) push(e entry) { q.entries = append(q.entries, e) }
+func (q *queue) push(e entry) {
+	q.entries = append(q.entries, e)
+	q.bytes += len(e.body)
+}
 
 // front returns the oldest request, nil if there is none. It is valid until the next push or pop.
 func (q *queue) front() *entry {
@@ -51,12 +57,13 @@ func (q *queue) front() *entry {
 }
 
 func (q *queue) pop() {
+	q.bytes -= len(q.entries[q.head].body)
 	q.entries[q.head] = entry{}
 	q.head++
 	q.started = max(q.started, q.head)
 	switch {
 	case q.head == len(q.entries) && cap(q.entries) > 16:
-		*q = queue{waiting: q.waiting} // idle connections keep nothing large
+		*q = queue{moved: q.moved} // idle connections keep nothing large
 	case q.head == len(q.entries):
 		q.entries, q.head, q.started = q.entries[:0], 0, 0
 	case q.head >= 64 && 2*q.head >= len(q.entries):

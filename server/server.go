@@ -153,6 +153,8 @@ func (s *Server) report(c *conn, err error) {
 		s.complain(c, "client refused", zap.Error(err))
 	case why == slowReader:
 		s.complain(c, why, session, zap.Int("maxUnsent", s.cfg.MaxUnsent))
+	case why == noOutcome:
+		s.complain(c, why, session, zap.Duration("timeout", s.cfg.RequestTimeout))
 	default:
 		s.log.Debug("client gone", zap.Stringer("addr", c.remote), session, zap.String("reason", why), zap.NamedError("ended", err))
 	}
@@ -177,6 +179,9 @@ func (s *Server) sweep(ctx context.Context) {
 	}
 }
 
+// noOutcome is why a connection is closed whose write or sync is not answered.
+const noOutcome = "request without an outcome, client closed"
+
 // overdue reports whether the connection must be given up: the outcome of what waits is unknown then.
 func (c *conn) overdue(now, handshake, request time.Duration) bool {
 	c.mu.Lock()
@@ -185,8 +190,8 @@ func (c *conn) overdue(now, handshake, request time.Duration) bool {
 	case c.state == shaking && now-c.born > handshake:
 		c.why = "handshake took too long"
 		return true
-	case e != nil && e.progress == underway && now-e.at > request:
-		c.why = "request took too long"
+	case e != nil && e.progress == underway && now-max(e.at, c.q.moved) > request:
+		c.why = noOutcome
 		return true
 	case c.state == claiming && now-c.claimed > request:
 		c.why = "the leader did not confirm the session"

@@ -1,0 +1,89 @@
+package server
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
+
+	"github.com/zkd-project/zkd/proto"
+	"github.com/zkd-project/zkd/statemachine"
+	"github.com/zkd-project/zkd/txn"
+)
+
+// A client that sends large writes faster than they commit is not read for a while; nothing is refused, and nothing piles up here or at
+// the leader.
+func TestBackPressureByBytes(t *testing.T) {
+	const size, n = 30_000, 100
+	s := serving(t, func(c *Config) { c.OutstandingBytes = 64 << 10 })
+	c := s.connect()
+	s.stall()
+	go func() {
+		for i := range int32(n) {
+			if _, err := c.nc.Write(request(i, proto.OpSetData, &proto.SetDataRequest{Path: "/", Data: make([]byte, size), Version: -1})); err != nil {
+				return
+			}
+		}
+	}()
+	conn := s.rep.reg.bySession(txn.SessionID(c.SessionID))
+	require.Eventually(t, func() bool {
+		conn.mu.Lock()
+		defer conn.mu.Unlock()
+		return conn.crowded()
+	}, patience, time.Millisecond)
+	require.EqualValues(t, 3, s.rep.outstanding.Load())
+	s.unstall()
+	for i := range int32(n) {
+		require.Equal(t, i, c.reply().Xid)
+	}
+	require.Zero(t, s.rep.outstandingBytes.Load())
+}
+
+// A connection whose requests are answered one by one is not given up because there are many.
+func TestRequestTimeoutCountsFromTheReplyBefore(t *testing.T) {
+	c := &conn{state: live}
+	c.q.push(entry{op: proto.OpSetData, progress: underway, at: time.Second})
+	require.False(t, c.overdue(11*time.Second, 10*time.Second, 10*time.Second))
+	require.True(t, c.overdue(12*time.Second, 10*time.Second, 10*time.Second))
+	c.q.moved = 3 * time.Second
+	require.False(t, c.overdue(13*time.Second, 10*time.Second, 10*time.Second))
+	require.True(t, c.overdue(14*time.Second, 10*time.Second, 10*time.Second))
+}
+
+// Identities ride on every write to the leader: a client cannot have so many that a request becomes too much for a peer's frame.
+func TestIdentitiesAreBounded(t *testing.T) {
+	for name, user := range map[string]string{"many": "u%d", "large": "u%d" + strings.Repeat("x", 10_000)} {
+		t.Run(name, func(t *testing.T) {
+			s := serving(t, nil)
+			c := s.connect()
+			last := proto.OK
+			for i := 0; last == proto.OK && i < 10*maxIDs; i++ {
+				c.send(proto.XidAuth, proto.OpAuth, &proto.AuthPacket{Scheme: "digest", Auth: fmt.Appendf(nil, user+":p", i)})
+				last = c.reply().Err
+			}
+			require.Equal(t, proto.ErrAuthFailed, last)
+			c.gone()
+		})
+	}
+}
+
+// A batch of dear reads lets others have the state in between.
+func TestBatchesOfReadsAreShort(t *testing.T) {
+	clock := time.Duration(0)
+	cfg := testConfig()
+	cfg.Now = func() time.Duration { clock += time.Millisecond; return clock }
+	rep := NewReplica(cfg, statemachine.Config{})
+	srv := New(cfg, rep, zap.NewNop())
+	c := &conn{srv: srv, rep: rep, state: live, in: &input{max: 1024}}
+	for i := range int32(1000) {
+		c.in.buf = append(c.in.buf, request(i, proto.OpExists, &proto.PathWatchRequest{Path: "/none"})...)
+	}
+	c.in.w = len(c.in.buf)
+	starved, err := c.takeFrames(clock)
+	require.NoError(t, err)
+	require.False(t, starved)
+	require.Less(t, c.traffic.received, int64(100))
+}
