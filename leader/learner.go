@@ -7,7 +7,7 @@ import (
 	"github.com/zkd-project/zkd/zab"
 )
 
-// cursorState is where a learner's cursor stands (replication §17).
+// cursorState is where a learner's cursor stands (docs/protocol.md §17).
 type cursorState uint8
 
 const (

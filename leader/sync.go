@@ -22,7 +22,7 @@ var modeNames = [...]string{"", "DIFF", "TRUNC", "SNAP", "FORK", "STUCK"}
 
 func (m Mode) String() string { return modeNames[m] }
 
-// PlanInput is all that the choice depends on (replication §8.1).
+// PlanInput is all that the choice depends on (docs/protocol.md §8.1).
 type PlanInput struct {
 	Leader struct {
 		Table     zab.EpochTable

@@ -69,7 +69,7 @@ type Recovered struct {
 
 // StorageError ends the process with Code; Do says what the operator has to do.
 type StorageError struct {
-	Code int // exit code of design.md §3
+	Code int // exit code of docs/operating.md
 	Op   string
 	Do   string
 	Err  error

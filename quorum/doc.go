@@ -11,7 +11,7 @@
 // asks it once, over the election connection, whether it still leads. pause: the gap between failed attempts. marking: an empty voter
 // that no founding covers stores that it is recovering before it follows anybody.
 //
-// Election is ZooKeeper's fast leader election with the differences of replication §5: no wait when no missing voter could change
+// Election is ZooKeeper's fast leader election with the differences of docs/protocol.md §5: no wait when no missing voter could change
 // the result, established leaders recognised by (leader, establishedEpoch) alone, unreachable candidates left out. It is not
 // trusted for safety; discovery, in leader and follower, is.
 //

@@ -17,7 +17,7 @@
 //
 //   - a Reader hands out a block only after its sum held, and io.EOF only after the trailer held;
 //   - only files that were read through count as verified, and only verified ones let older ones go (ZOOKEEPER-1549 and its
-//     relatives; replication.md R-59).
+//     relatives; docs/protocol.md R-59).
 //
-// Source: ZooKeeper's snapshots for the end mark, replication.md §19 and §20 for the rest.
+// Source: ZooKeeper's snapshots for the end mark, docs/protocol.md §19 and §20 for the rest.
 package snapshot

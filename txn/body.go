@@ -2,7 +2,7 @@ package txn
 
 import "github.com/zkd-project/zkd/proto"
 
-// Owner values of a znode that is not owned by a session (semantics.md §3); they are what disks and digests hold.
+// Owner values of a znode that is not owned by a session; they are what disks and digests hold.
 const (
 	OwnerContainer SessionID = -1 << 63       // 0x8000000000000000
 	OwnerTTLMask   int64     = -0x1 << 56     // 0xFF in the top byte: the low 40 bits are a TTL in milliseconds
@@ -75,7 +75,7 @@ type CloseSession struct{}
 // Secret gives the ensemble its secret, from which session passwords are computed. It is the first txn of a history.
 type Secret struct{ Secret []byte }
 
-// Readmit lets the member count again (replication §18.5). It changes nothing in the tree.
+// Readmit lets the member count again (docs/protocol.md §18.5). It changes nothing in the tree.
 type Readmit struct {
 	Server     ServerID
 	RecoveryID uint64

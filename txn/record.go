@@ -65,9 +65,10 @@ const (
 	RefusedSessionMoved         // the session belongs to another server's connection now
 	RefusedDiskFull             // no space for another segment
 	RefusedTooLarge             // the txn would be larger than MaxTxn
+	RefusedMalformed            // the request's bytes make no request
 )
 
-var refusalNames = [...]string{"none", "not leader", "leader transferring", "pending full", "session moved", "disk full", "too large"}
+var refusalNames = [...]string{"none", "not leader", "leader transferring", "pending full", "session moved", "disk full", "too large", "malformed"}
 
 func (r Refusal) String() string {
 	if int(r) < len(refusalNames) {

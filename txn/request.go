@@ -9,7 +9,7 @@ import (
 // Op codes of requests that only servers make. They never come from a client.
 const (
 	OpSecret  proto.Op = -1001 // payload: the ensemble's secret; the first txn of a history
-	OpReadmit proto.Op = -1002 // payload: AppendReadmit; §18.5 of the replication page
+	OpReadmit proto.Op = -1002 // payload: AppendReadmit; docs/protocol.md §18.5
 )
 
 // Request is a write on its way to the leader, as the client sent it. The leader turns it into a transaction.

@@ -44,5 +44,5 @@
 // One goroutine, the writer, calls everything that changes the log; ReadAfter, ChainAt, BytesAfter, End, Oldest, Bytes, Segments
 // and Scrub may be called from any goroutine meanwhile.
 //
-// The rules are of the replication page; the log's place in the protocol is described there.
+// The rules are of docs/protocol.md; the log's place in the protocol is described there.
 package txnlog

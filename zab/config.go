@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Config is what the cores need to know: membership, timers, limits (replication §23). DefaultConfig gives the defaults.
+// Config is what the cores need to know: membership, timers, limits (docs/protocol.md §23). DefaultConfig gives the defaults.
 type Config struct {
 	Self    ServerID
 	Members Membership

@@ -187,7 +187,7 @@ const (
 	NoteDiskStall   = "disk is slow"
 )
 
-// Fatal means that the process must end at once (R-53, I-19, …). Code is the exit code of design.md §3.
+// Fatal means that the process must end at once (R-53, I-19, …). Code is the exit code of docs/operating.md.
 type Fatal struct {
 	Code   int
 	Reason string

@@ -10,7 +10,7 @@ import (
 // for damage.
 var ErrNewerVersion = errors.New("written by a newer version")
 
-// HardState is what a server has promised and must remember (replication §3). Current <= Accepted; both only grow.
+// HardState is what a server has promised and must remember (docs/protocol.md §3). Current <= Accepted; both only grow.
 type HardState struct {
 	ClusterID      uint64    // 0 until learnt (§18.7)
 	Accepted       txn.Epoch // largest epoch promised to a would-be leader

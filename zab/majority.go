@@ -22,7 +22,7 @@ func (m *Membership) Satisfied(in func(ServerID) bool) bool {
 	return 2*yes > voters
 }
 
-// QuorumZxid returns the largest zxid that a quorum has reached: the water mark of the median voter (replication §4).
+// QuorumZxid returns the largest zxid that a quorum has reached: the water mark of the median voter (docs/protocol.md §4).
 func (m *Membership) QuorumZxid(match func(ServerID) txn.Zxid) txn.Zxid {
 	marks := make([]txn.Zxid, 0, 8)
 	for _, s := range m.Servers {

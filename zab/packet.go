@@ -11,7 +11,7 @@ type Packet interface {
 // PacketType is the type byte of a frame. Values are frozen.
 type PacketType uint8
 
-// The packets of replication §22.
+// The packets of docs/protocol.md §22.
 const (
 	TypeHello PacketType = iota + 1
 	TypeNotify

@@ -10,7 +10,7 @@ type Vote struct {
 	DiskLow bool
 }
 
-// Better is the order of votes (replication §5.1): epoch of the accepted history, then its end, then not being short of disk,
+// Better is the order of votes (docs/protocol.md §5.1): epoch of the accepted history, then its end, then not being short of disk,
 // then the id. A vote for nobody is worse than any other.
 func (v Vote) Better(o Vote) bool {
 	switch {
