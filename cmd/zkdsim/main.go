@@ -1,0 +1,168 @@
+// Command zkdsim runs whole ensembles in a deterministic simulator and looks for broken invariants.
+//
+//	zkdsim run [--seeds N] [--from S] [--jobs J] [--nodes n]     many seeds
+//	zkdsim replay --seed S [--steps K] [-v]                      one seed again, event by event the same
+//	zkdsim play FILE [-v]                                        a schedule
+//	zkdsim shrink --seed S [--out DIR]                           the smallest schedule that still fails in the same way
+//
+// Exit codes: 0 no violation; 1 a violation; 2 wrong usage.
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"strconv"
+
+	"github.com/spf13/pflag"
+
+	"github.com/zkd-project/zkd/internal/sim"
+)
+
+func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
+
+var errUsage = errors.New("usage: zkdsim run|replay|play|shrink [flags]; zkdsim run --help lists them")
+
+type flags struct {
+	*pflag.FlagSet
+	seeds, jobs, nodes int
+	from, steps        uint64
+	seed, out          string
+	verbose            bool
+}
+
+func newFlags() *flags {
+	f := &flags{FlagSet: pflag.NewFlagSet("zkdsim", pflag.ContinueOnError)}
+	f.IntVar(&f.seeds, "seeds", 100, "how many seeds to run")
+	f.Uint64Var(&f.from, "from", 1, "the first seed")
+	f.IntVar(&f.jobs, "jobs", runtime.NumCPU(), "how many seeds run at a time")
+	f.IntVar(&f.nodes, "nodes", 0, "voters of the ensemble; 0: each seed chooses")
+	f.StringVar(&f.seed, "seed", "", "the seed to replay or shrink, decimal or 0x…")
+	f.Uint64Var(&f.steps, "steps", 0, "stop after so many events; 0: at the end")
+	f.StringVar(&f.out, "out", "internal/sim/testdata/schedules", "folder for the schedule that shrink writes")
+	f.BoolVarP(&f.verbose, "verbose", "v", false, "print every event")
+	return f
+}
+
+func run(args []string, out, errOut io.Writer) int {
+	f := newFlags()
+	f.SetOutput(errOut)
+	if len(args) == 0 {
+		fmt.Fprintln(errOut, errUsage)
+		return 2
+	}
+	err := f.Parse(args[1:])
+	if errors.Is(err, pflag.ErrHelp) {
+		return 0
+	}
+	ok := true
+	if err == nil {
+		switch args[0] {
+		case "run":
+			ok, err = runSeeds(f, out, errOut)
+		case "replay":
+			ok, err = replay(f, out)
+		case "play":
+			ok, err = play(f, out)
+		case "shrink":
+			ok, err = shrink(f, out, errOut)
+		default:
+			err = errUsage
+		}
+	}
+	switch {
+	case err != nil:
+		fmt.Fprintln(errOut, "zkdsim:", err)
+		return 2
+	case !ok:
+		return 1
+	}
+	return 0
+}
+
+func (f *flags) options() sim.Options { return sim.Options{Nodes: f.nodes} }
+
+func (f *flags) theSeed() (uint64, error) {
+	seed, err := strconv.ParseUint(f.seed, 0, 64)
+	if err != nil {
+		return 0, fmt.Errorf("--seed: %w", err)
+	}
+	return seed, nil
+}
+
+func runSeeds(f *flags, out, errOut io.Writer) (bool, error) {
+	if f.seeds < 1 || f.jobs < 1 {
+		return false, errors.New("--seeds and --jobs must be positive")
+	}
+	total := sim.RunSeeds(f.from, f.seeds, f.jobs, f.options(), func(r sim.SeedResult, done int) {
+		if r.Failure != nil {
+			fmt.Fprintln(out, sim.FailLine(r.Seed, r.Nodes, f.options(), r.Result))
+		}
+		if done%500 == 0 {
+			fmt.Fprintf(errOut, "%d of %d seeds\n", done, f.seeds)
+		}
+	})
+	fmt.Fprintln(out, total)
+	return total.Violations == 0, nil
+}
+
+func replay(f *flags, out io.Writer) (bool, error) {
+	seed, err := f.theSeed()
+	if err != nil {
+		return false, err
+	}
+	return one(f, out, sim.Swarm(seed, f.options()))
+}
+
+func play(f *flags, out io.Writer) (bool, error) {
+	if f.NArg() != 1 {
+		return false, errUsage
+	}
+	in, err := os.Open(f.Arg(0))
+	if err != nil {
+		return false, err
+	}
+	defer in.Close()
+	sc, err := sim.Parse(in)
+	if err != nil {
+		return false, fmt.Errorf("%s: %w", f.Arg(0), err)
+	}
+	return one(f, out, sc)
+}
+
+func one(f *flags, out io.Writer, sc *sim.Scenario) (bool, error) {
+	w := sim.New(sc)
+	w.MaxSteps = f.steps
+	if f.verbose {
+		w.Verbose = out
+	}
+	res := w.Run()
+	if res.Failure != nil {
+		fmt.Fprintln(out, sim.FailLine(sc.Seed, sc.Nodes, f.options(), res))
+		if !f.verbose {
+			w.WriteLast(out)
+		}
+	}
+	fmt.Fprintln(out, res)
+	return res.Failure == nil || res.Failure.Invariant == sc.Expect, nil
+}
+
+func shrink(f *flags, out, errOut io.Writer) (bool, error) {
+	seed, err := f.theSeed()
+	if err != nil {
+		return false, err
+	}
+	small, res := sim.Shrink(sim.Swarm(seed, f.options()), func(line string) { fmt.Fprintln(errOut, line) })
+	if res.Failure == nil {
+		fmt.Fprintln(out, "seed does not fail")
+		return true, nil
+	}
+	path, err := sim.SaveSchedule(f.out, small, res)
+	if err != nil {
+		return false, err
+	}
+	fmt.Fprintln(out, path)
+	return false, small.Write(out)
+}

@@ -1,0 +1,401 @@
+package sim
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/zkd-project/zkd/internal/env"
+	"github.com/zkd-project/zkd/internal/simdisk"
+	"github.com/zkd-project/zkd/proto"
+	"github.com/zkd-project/zkd/zab"
+)
+
+// verb is one word of the schedule language. do reports whether it is done; if not it is asked again a moment later.
+type verb struct {
+	usage string
+	least int // arguments
+	do    func(w *World, args []string) bool
+}
+
+var verbs map[string]verb
+
+// filter loses frames of one kind on the way from one node to another.
+type filter struct {
+	from, to zab.ServerID
+	kind     string
+}
+
+func init() {
+	each := func(do func(*World, *node)) func(*World, []string) bool {
+		return func(w *World, args []string) bool {
+			for _, a := range args {
+				for _, n := range w.pick(a) {
+					do(w, n)
+				}
+			}
+			return true
+		}
+	}
+	way := func(do func(w *World, l *link, a, b zab.ServerID)) func(*World, []string) bool {
+		return func(w *World, args []string) bool {
+			for _, a := range w.pick(args[0]) {
+				for _, b := range w.pick(args[1]) {
+					if a != b {
+						do(w, w.net.link(a.id, b.id), a.id, b.id)
+					}
+				}
+			}
+			w.net.changed()
+			return true
+		}
+	}
+	verbs = map[string]verb{
+		"start":  {"SERVER…", 1, each(func(_ *World, n *node) { n.start() })},
+		"kill":   {"SERVER…", 1, each(func(_ *World, n *node) { n.kill() })},
+		"power":  {"SERVER…", 1, each(func(_ *World, n *node) { n.power() })},
+		"stop":   {"SERVER…", 1, each(func(_ *World, n *node) { n.stop() })},
+		"freeze": {"SERVER…", 1, each(func(_ *World, n *node) { n.freeze() })},
+		"thaw":   {"SERVER…", 1, each(func(_ *World, n *node) { n.thaw() })},
+		"wipe":   {"SERVER…", 1, each((*World).wipe)},
+		"rot":    {"SERVER…", 1, each((*World).rot)},
+		"snapshot": {"SERVER…", 1, each(func(_ *World, n *node) {
+			if n.core != nil {
+				n.snaps.start()
+			}
+		})},
+		"handover": {"SERVER [TARGET]", 1, func(w *World, args []string) bool {
+			target := zab.ServerID(0)
+			if len(args) > 1 {
+				for _, t := range w.pick(args[1]) {
+					target = t.id
+				}
+			}
+			for _, n := range w.pick(args[0]) {
+				if n.core != nil {
+					n.put(zab.HandOver{Target: target})
+				}
+			}
+			return true
+		}},
+		"block":  {"FROM TO", 2, way(func(_ *World, l *link, _, _ zab.ServerID) { l.blocked = true })},
+		"open":   {"FROM TO", 2, way(func(_ *World, l *link, _, _ zab.ServerID) { l.blocked = false })},
+		"refuse": {"FROM TO", 2, way(func(_ *World, l *link, _, _ zab.ServerID) { l.refused = true })},
+		"admit":  {"FROM TO", 2, way(func(_ *World, l *link, _, _ zab.ServerID) { l.refused = false })},
+		"reset":  {"A B", 2, way(func(w *World, _ *link, a, b zab.ServerID) { w.net.resetBetween(a, b) })},
+		"slow": {"FROM TO DELAY", 3, func(w *World, args []string) bool {
+			d, _ := time.ParseDuration(args[2])
+			return way(func(_ *World, l *link, _, _ zab.ServerID) { l.slow = d })(w, args)
+		}},
+		"partition": {"SERVER… | SERVER…", 3, (*World).partition},
+		"heal":      {"", 0, func(w *World, _ []string) bool { w.heal(); return true }},
+		"disk":      {"SERVER ok|hang|failsync|full|free|slow DELAY|cut STEPS", 2, (*World).diskFault},
+		"wall":      {"SERVER BY", 2, (*World).moveWall},
+		"move": {"CLIENT", 1, func(w *World, args []string) bool {
+			if i, err := strconv.Atoi(args[0]); err == nil && i >= 1 && i <= len(w.clients) {
+				w.clients[i-1].leave()
+			}
+			return true
+		}},
+		"wait": {"TIME", 1, func(w *World, args []string) bool {
+			d, _ := time.ParseDuration(args[0])
+			return w.now-w.waited >= d
+		}},
+		"await": {"leader [SERVER] | serving SERVER… | NAME", 1, (*World).await},
+		"write": {"PATH DATA [through SERVER] [as NAME]", 2, (*World).write},
+		"is":    {"leading SERVER | following SERVER | looking SERVER | there PATH | gone PATH", 2, (*World).is},
+	}
+}
+
+// pick names servers: a number, leader, followers, all, or A to I for 1 to 9.
+func (w *World) pick(name string) []*node {
+	switch name {
+	case "leader":
+		if l := w.leader(); l != nil {
+			return []*node{l}
+		}
+		return nil
+	case "followers", "all":
+		var out []*node
+		for _, n := range w.nodes {
+			if name == "all" || n != w.leader() {
+				out = append(out, n)
+			}
+		}
+		return out
+	}
+	if len(name) == 1 && name[0] >= 'A' && name[0] <= 'I' {
+		name = string(name[0] - 'A' + '1')
+	}
+	if i, err := strconv.Atoi(name); err == nil && i >= 1 && i <= len(w.nodes) {
+		return []*node{w.nodes[i-1]}
+	}
+	w.violate("SCHEDULE", 0, 0, "no server %q", name)
+	return nil
+}
+
+// schedule carries out the next lines that are due.
+func (w *World) schedule() {
+	for w.step < len(w.sc.Steps) && w.fail == nil {
+		st := w.sc.Steps[w.step]
+		if st.At > w.now {
+			w.at(st.At, w.schedule)
+			return
+		}
+		if !verbs[st.Verb].do(w, st.Args) {
+			if w.now-w.waited > 2*settle {
+				w.violate("SCHEDULE", 0, 0, "still waiting for: %s", st)
+				return
+			}
+			w.after(time.Millisecond, w.schedule)
+			return
+		}
+		if st.Verb != "await" && st.Verb != "is" {
+			w.trace(0, "fault", uint64(w.step), st.String())
+		}
+		w.step++
+		w.waited = w.now
+	}
+}
+
+// heal takes back everything that was done to the network.
+func (w *World) heal() {
+	for _, from := range w.nodes {
+		for _, to := range w.nodes {
+			*w.net.link(from.id, to.id) = link{}
+		}
+	}
+	w.net.changed()
+}
+
+func (w *World) repair(n *node) {
+	n.disk.CrashAt(0)
+	n.disk.SetCapacity(0)
+	n.disk.Mend()
+	w.diskSlow[n.id] = 0
+	if w.diskHung[n.id] {
+		w.diskHung[n.id] = false
+		if n.up && n.core != nil {
+			n.writer.kick()
+		}
+	}
+}
+
+func (w *World) partition(args []string) bool {
+	groups := [][]*node{nil}
+	for _, a := range args {
+		if a == "|" {
+			groups = append(groups, nil)
+			continue
+		}
+		groups[len(groups)-1] = append(groups[len(groups)-1], w.pick(a)...)
+	}
+	for i, g := range groups {
+		for j, h := range groups {
+			for _, a := range g {
+				for _, b := range h {
+					if i != j && a != b {
+						w.net.link(a.id, b.id).blocked = true
+					}
+				}
+			}
+		}
+	}
+	return true
+}
+
+func (w *World) diskFault(args []string) bool {
+	for _, n := range w.pick(args[0]) {
+		switch args[1] {
+		case "ok":
+			w.repair(n)
+		case "hang":
+			w.diskHung[n.id] = true
+		case "slow":
+			d, _ := time.ParseDuration(args[2])
+			w.diskSlow[n.id] = d
+		case "failsync":
+			w.diskFaults[n.id]++
+			n.disk.FailSync(syscall.EIO)
+		case "full":
+			w.diskFaults[n.id]++
+			n.disk.SetCapacity(1)
+		case "free":
+			n.disk.SetCapacity(0)
+		case "cut":
+			k, _ := strconv.Atoi(args[2])
+			if n.up {
+				n.disk.CrashAt(n.disk.Steps() + k)
+			}
+		default:
+			w.violate("SCHEDULE", 0, 0, "unknown disk fault %q", args[1])
+		}
+	}
+	return true
+}
+
+func (w *World) moveWall(args []string) bool {
+	d, _ := time.ParseDuration(args[1])
+	for _, n := range w.pick(args[0]) {
+		n.wall += d
+	}
+	return true
+}
+
+// mayDamage: only so many disks may lose what they promised that a majority never does.
+func (w *World) mayDamage(n *node) bool {
+	lost := 1
+	for _, o := range w.nodes {
+		if b := w.checks.books[o.id]; o != n && !w.observer(o.id) && (b.damaged || b.hard.Recovering || b.virgin) {
+			lost++
+		}
+	}
+	return 2*lost < w.voters()
+}
+
+// wipe empties a server's directory.
+func (w *World) wipe(n *node) {
+	if !w.mayDamage(n) {
+		return
+	}
+	n.kill()
+	n.disk = simdisk.NewDisk(0)
+	_ = n.disk.MkdirAll("/data")
+	w.checks.damage(n, true)
+}
+
+// rot flips a bit in a file that is not being written: a snapshot, an older segment, one copy of the hard state.
+func (w *World) rot(n *node) {
+	if !w.mayDamage(n) || n.off {
+		return
+	}
+	const dir = "/data/zkd"
+	entries, err := n.disk.List(dir)
+	if err != nil {
+		return
+	}
+	var cold []string
+	newest := ""
+	for _, e := range entries {
+		if strings.HasPrefix(e.Name, "log.") {
+			newest = max(newest, e.Name)
+		}
+	}
+	for _, e := range entries {
+		if !e.Dir && e.Size > 0 && e.Name != newest && (strings.HasPrefix(e.Name, "log.") || strings.HasPrefix(e.Name, "snap.")) {
+			cold = append(cold, e.Name)
+		}
+	}
+	if len(cold) == 0 {
+		return
+	}
+	name := cold[n.diskRng.IntN(len(cold))]
+	i := slices.IndexFunc(entries, func(e env.Entry) bool { return e.Name == name })
+	if err := n.disk.Corrupt(dir+"/"+name, n.diskRng.Int64N(entries[i].Size), 1<<n.diskRng.IntN(8)); err != nil {
+		return
+	}
+	w.trace(n.id, "rot", 0, name)
+	w.checks.damage(n, false)
+}
+
+func (w *World) await(args []string) bool {
+	switch args[0] {
+	case "leader":
+		l := w.leader()
+		return l != nil && l.edge.serving && (len(args) == 1 || slices.Contains(w.pick(args[1]), l))
+	case "serving":
+		for _, a := range args[1:] {
+			for _, n := range w.pick(a) {
+				if !n.up || n.core == nil || !n.edge.serving {
+					return false
+				}
+			}
+		}
+		return true
+	}
+	o := w.named[args[0]]
+	return o != nil && (o.done || o.lost)
+}
+
+// write has a client of its own set a path, making it first if need be.
+func (w *World) write(args []string) bool {
+	var through *node
+	name := ""
+	for i := 2; i+1 < len(args); i += 2 {
+		switch args[i] {
+		case "through":
+			for _, n := range w.pick(args[i+1]) {
+				through = n
+			}
+		case "as":
+			name = args[i+1]
+		}
+	}
+	c := w.writer(through)
+	if !c.live || len(c.pending) > 0 {
+		return false
+	}
+	o := setOp(args[0], []byte(args[1]), -1)
+	if !w.history.model.nodes[args[0]].now().exists {
+		o = createOp(args[0], []byte(args[1]), proto.FlagPersistent)
+	}
+	c.request(o)
+	if name != "" {
+		w.named[name] = o
+	}
+	return true
+}
+
+// writer is the client of a schedule's own writes through a server.
+func (w *World) writer(through *node) *client {
+	for _, c := range w.clients {
+		if c.n > 1000 && c.fixed == through {
+			return c
+		}
+	}
+	c := newClient(w, 1001+len(w.clients))
+	c.quiet, c.fixed = true, through
+	w.clients = append(w.clients, c)
+	c.connect()
+	c.ping()
+	return c
+}
+
+func (w *World) is(args []string) bool {
+	switch args[0] {
+	case "there", "gone":
+		if there := w.history.model.nodes[args[1]].now().exists; there != (args[0] == "there") {
+			w.violate("SCHEDULE", 0, 0, "%s is not %s", args[1], args[0])
+		}
+		return true
+	}
+	for _, n := range w.pick(args[1]) {
+		role := zab.Stopped
+		if n.core != nil {
+			role = n.core.Status().Role
+		}
+		if role.String() != args[0] {
+			w.violate("SCHEDULE", n.id, 0, "server %d is %v, not %s", n.id, role, args[0])
+		}
+	}
+	return true
+}
+
+// deep restores a server's disk as a power cut would leave it at the very worst, and looks whether everything is there that must be
+// (I-12, I-44, I-45).
+func (c *checks) deep(n *node) {
+	b := c.book(n)
+	if b.damaged || !n.up || n.installing() {
+		return
+	}
+	rec, err := recoverFrom(n.disk.Survivor(), n.id, c.w.sc.Limits.Segment)
+	if err != nil {
+		c.w.violate("I-44", n.id, tip(b.log).Zxid, "what would survive a power cut cannot be started from: %v", err)
+		return
+	}
+	if rec.End != tip(b.log) || rec.Hard != b.hard {
+		c.w.violate("I-12", n.id, tip(b.log).Zxid, "a power cut would leave %v and %+v, durable should be %v and %+v", rec.End, rec.Hard, tip(b.log), b.hard)
+	}
+}

@@ -1,0 +1,116 @@
+package sim
+
+import (
+	"fmt"
+	"runtime/debug"
+	"sync"
+	"time"
+)
+
+// SeedResult is what became of one seed.
+type SeedResult struct {
+	Result
+	Seed  uint64
+	Nodes int
+}
+
+// Total sums many runs up.
+type Total struct {
+	Seeds      int
+	Steps      uint64
+	Simulated  time.Duration
+	Busy       time.Duration // time that the runs took, added up over the jobs
+	Ops        int
+	Commits    int
+	Leaders    int
+	Starts     int
+	Slowest    time.Duration // to come together after healing
+	SlowSeed   uint64
+	Violations int
+}
+
+func (t Total) String() string {
+	rate := 0.0
+	if t.Busy > 0 {
+		rate = t.Simulated.Seconds() / t.Busy.Minutes()
+	}
+	return fmt.Sprintf("seeds=%d steps=%d simulated=%v rate=%.0f sim s/CPU min operations=%d commits=%d leaders=%d starts=%d slowest-healing=%v(seed %d) violations=%d",
+		t.Seeds, t.Steps, t.Simulated.Round(time.Second), rate, t.Ops, t.Commits, t.Leaders, t.Starts, t.Slowest.Round(time.Millisecond), t.SlowSeed, t.Violations)
+}
+
+func (r Result) String() string {
+	return fmt.Sprintf("hash=%016x steps=%d simulated=%v operations=%d commits=%d leaders=%d starts=%d healing=%v", r.Hash, r.Steps, r.Time, r.Ops,
+		r.Commits, r.Leaders, r.Starts, r.Settled)
+}
+
+// RunSeeds plays the swarm scenarios of n seeds, several at a time, each in one goroutine. each is called for every result, one at a
+// time, in no particular order.
+func RunSeeds(from uint64, n, jobs int, o Options, each func(r SeedResult, done int)) Total {
+	var mu sync.Mutex
+	var total Total
+	var wg sync.WaitGroup
+	next := from
+	for range jobs {
+		wg.Go(func() {
+			for {
+				mu.Lock()
+				if next == from+uint64(n) {
+					mu.Unlock()
+					return
+				}
+				seed := next
+				next++
+				mu.Unlock()
+				began := time.Now()
+				sc := Swarm(seed, o)
+				res := SeedResult{New(sc).Run(), seed, sc.Nodes}
+				took := time.Since(began)
+				mu.Lock()
+				total.add(res, took)
+				each(res, total.Seeds)
+				mu.Unlock()
+			}
+		})
+	}
+	wg.Wait()
+	return total
+}
+
+func (t *Total) add(r SeedResult, took time.Duration) {
+	t.Seeds++
+	t.Steps += r.Steps
+	t.Simulated += r.Time
+	t.Busy += took
+	t.Ops += r.Ops
+	t.Commits += r.Commits
+	t.Leaders += r.Leaders
+	t.Starts += r.Starts
+	if r.Settled > t.Slowest {
+		t.Slowest, t.SlowSeed = r.Settled, r.Seed
+	}
+	if r.Failure != nil {
+		t.Violations++
+	}
+}
+
+// FailLine is the one line that comes first when a seed fails.
+func FailLine(seed uint64, nodes int, o Options, r Result) string {
+	more := ""
+	if o.Nodes > 0 {
+		more = fmt.Sprintf(" --nodes %d", o.Nodes)
+	}
+	f := r.Failure
+	return fmt.Sprintf("SIM FAIL seed=0x%x commit=%s nodes=%d steps=%d invariant=%s node=%d zxid=%v replay=\"go run ./cmd/zkdsim replay --seed 0x%x%s --steps %d -v\" %s",
+		seed, commit(), nodes, f.Step, f.Invariant, f.Node, f.Zxid, seed, more, f.Step, f.Text)
+}
+
+func commit() string {
+	if info, ok := debug.ReadBuildInfo(); ok {
+		for _, s := range info.Settings {
+			if s.Key == "vcs.revision" {
+				return s.Value[:min(12, len(s.Value))]
+			}
+		}
+	}
+	return "unknown"
+}

@@ -1,0 +1,296 @@
+package sim
+
+import (
+	"errors"
+	"io"
+	"time"
+
+	"github.com/zkd-project/zkd/peer"
+	"github.com/zkd-project/zkd/txn"
+	"github.com/zkd-project/zkd/zab"
+)
+
+// idleConfirm is how long the log is idle before its last batch is confirmed.
+const idleConfirm = 10 * time.Millisecond
+
+// writer is the disk goroutine of a server: operations in order, each with its latency, each followed by its completion.
+type writer struct {
+	n       *node
+	ops     []zab.Effect // asked for in this turn or while busy
+	jobs    []func() error
+	taken   []zab.Effect // being carried out
+	busy    bool
+	commit  txn.Zxid // largest applied, the hint for batch headers
+	pending bool     // an append has no batch behind it
+	idle    uint64
+}
+
+func (d *writer) queue(fx zab.Effect) { d.ops = append(d.ops, fx) }
+
+func (d *writer) do(job func() error) {
+	d.jobs = append(d.jobs, job)
+	d.kick()
+}
+
+// latency draws how long the next operation takes.
+func (d *writer) latency() time.Duration {
+	n := d.n
+	base := n.w.sc.DiskDelay
+	if base == 0 {
+		base = time.Millisecond
+	}
+	t := base/2 + time.Duration(n.diskRng.ExpFloat64()*float64(base)/2)
+	if chance(n.diskRng, 100) {
+		t += time.Duration(n.diskRng.Int64N(int64(20 * base)))
+	}
+	return t + n.w.diskSlow[n.id]
+}
+
+// kick starts the next operation if none is under way.
+func (d *writer) kick() {
+	n := d.n
+	if d.busy || n.w.diskHung[n.id] {
+		return
+	}
+	if len(d.taken) == 0 {
+		d.taken, d.ops = d.ops, nil
+	}
+	if len(d.taken)+len(d.jobs) == 0 {
+		d.confirmLater()
+		return
+	}
+	d.busy = true
+	d.idle++
+	n.soon(d.latency(), func() {
+		if n.w.diskHung[n.id] { // it hangs in the middle
+			d.busy = false
+			return
+		}
+		if d.step() {
+			d.busy = false
+			d.kick()
+		}
+	})
+}
+
+// step carries out the next thing; false when the process died of it.
+func (d *writer) step() bool {
+	n := d.n
+	var err error
+	if len(d.taken) > 0 {
+		var k int
+		k, err = d.perform(d.taken)
+		if err == nil {
+			_, d.pending = d.taken[0].(zab.Append)
+			d.taken = d.taken[k:]
+		}
+	} else if len(d.jobs) > 0 {
+		job := d.jobs[0]
+		d.jobs = d.jobs[1:]
+		err = job()
+	}
+	if err != nil {
+		n.die(err)
+		return false
+	}
+	return n.w.fail == nil
+}
+
+func (d *writer) confirmLater() {
+	if !d.pending {
+		return
+	}
+	n := d.n
+	d.idle++
+	number := d.idle
+	n.soon(idleConfirm, func() {
+		if d.idle != number || d.busy || n.w.diskHung[n.id] {
+			return
+		}
+		d.pending = false
+		if err := n.store.Confirm(d.commit); err != nil {
+			n.die(err)
+		}
+	})
+}
+
+// drain carries out everything that waits, at once.
+func (d *writer) drain() {
+	for {
+		d.taken, d.ops = append(d.taken, d.ops...), nil
+		if len(d.taken)+len(d.jobs) == 0 {
+			return
+		}
+		if !d.step() {
+			return
+		}
+	}
+}
+
+// perform carries out the first operation, and with it the appends that follow directly and fit into one batch.
+func (d *writer) perform(ops []zab.Effect) (k int, err error) {
+	n, w := d.n, d.n.w
+	k = 1
+	var id uint64
+	switch op := ops[0].(type) {
+	case zab.Append:
+		id = op.ID
+		recs, commit := append([]txn.Record(nil), op.Records...), op.Commit
+		size := recordBytes(recs)
+		for k < len(ops) {
+			next, ok := ops[k].(zab.Append)
+			if !ok {
+				break
+			}
+			more := recordBytes(next.Records)
+			if size+more > n.cfg.BatchBytes || len(recs)+len(next.Records) > n.cfg.BatchCount {
+				break
+			}
+			recs, commit, size, id = append(recs, next.Records...), max(commit, next.Commit), size+more, next.ID
+			k++
+		}
+		w.checks.begin(n, zab.Append{Records: recs})
+		if err = n.store.Append(recs, max(commit, min(d.commit, recs[len(recs)-1].Zxid))); err == nil {
+			w.checks.onDurable(n, recs)
+		}
+	case zab.SaveHardState:
+		id = op.ID
+		w.checks.begin(n, op)
+		if err = n.store.SaveHardState(op.State); err == nil {
+			w.checks.onHard(n, op.State)
+			if n.clusterID != 0 {
+				n.clusterID = op.State.ClusterID
+			}
+		}
+	case zab.Truncate:
+		id = op.ID
+		w.checks.begin(n, op)
+		if err = n.store.Truncate(op.To); err == nil {
+			w.checks.onTruncated(n, op.To)
+		}
+	case zab.InstallSnapshot:
+		id = op.ID
+		w.checks.begin(n, op)
+		err = d.install(op)
+	case zab.Initialize:
+		id = op.ID
+		if err = n.store.Initialize(op.ClusterID); err == nil {
+			n.clusterID = op.ClusterID
+		}
+	}
+	w.trace(n.id, "disk", id, nil)
+	if err == nil {
+		w.checks.done(n)
+		n.put(zab.DiskDone{ID: id})
+	}
+	return k, err
+}
+
+// install puts a received snapshot into the place of everything else.
+func (d *writer) install(op zab.InstallSnapshot) error {
+	n := d.n
+	in := n.got[op.Conn]
+	delete(n.got, op.Conn)
+	if in == nil {
+		return &peer.FatalError{Code: zab.ExitBrokenInvariant, Err: errors.New("install of a snapshot that was not received")}
+	}
+	if err := n.store.InstallReceived(in); err != nil {
+		return err
+	}
+	n.w.checks.onInstalled(n, op.Begin.At)
+	if _, err := n.store.Load(n.edge); err != nil {
+		return err
+	}
+	n.w.checks.onLoaded(n, op.Begin.At)
+	d.commit = op.Begin.At.Zxid
+	return nil
+}
+
+func recordBytes(recs []txn.Record) int {
+	n := 0
+	for i := range recs {
+		n += len(recs[i].Bytes)
+	}
+	return n
+}
+
+// snapshotter has a local snapshot written when one is due.
+type snapshotter struct {
+	n       *node
+	running bool
+	txns    int
+	due     int
+	at      zab.Position // last applied
+}
+
+func newSnapshotter(n *node) snapshotter {
+	s := snapshotter{n: n, at: n.rec.Applied}
+	s.rearm()
+	return s
+}
+
+func (s *snapshotter) rearm() {
+	s.txns = 0
+	s.due = max(1, int(float64(s.n.w.sc.Limits.SnapTxns)*(0.7+0.6*s.n.rng.Float64())))
+}
+
+func (s *snapshotter) applied(recs []txn.Record) {
+	s.at = positionOf(&recs[len(recs)-1])
+	s.txns += len(recs)
+	if s.txns >= s.due {
+		s.start()
+	}
+}
+
+// start clones the state now; it is written beside the loop, in two pieces with time between them.
+func (s *snapshotter) start() {
+	n := s.n
+	if s.running || s.at.Zxid == 0 {
+		return
+	}
+	s.running = true
+	at, clone, table := s.at, n.edge.Snapshot(), n.hist.Table.Clone()
+	table.Cut(at)
+	s.rearm()
+	n.soon(between(n.diskRng, 0, 5*time.Millisecond), func() {
+		w, err := s.write(at, table, clone)
+		if err != nil {
+			s.running = false
+			return
+		}
+		n.soon(between(n.diskRng, 0, 20*time.Millisecond), func() { s.finish(w) })
+	})
+}
+
+func (s *snapshotter) write(at zab.Position, table zab.EpochTable, clone io.WriterTo) (*peer.SnapshotWriter, error) {
+	w, err := s.n.store.BeginSnapshot(at, table, 0)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := clone.WriteTo(w); err != nil {
+		w.Abort()
+		return nil, err
+	}
+	return w, nil
+}
+
+func (s *snapshotter) finish(w *peer.SnapshotWriter) {
+	n := s.n
+	if err := w.Finish(); err != nil {
+		w.Abort()
+		s.running = false
+		return
+	}
+	n.writer.do(func() error {
+		s.running = false
+		taken, err := n.store.FinishSnapshot(w)
+		var st *peer.StorageError
+		switch {
+		case errors.As(err, &st):
+			return err
+		case err == nil:
+			n.put(taken)
+		}
+		return nil
+	})
+}
