@@ -12,16 +12,17 @@ import (
 // call is one request on its way. The caller makes it and waits for done; from enqueue to done everything but op, path
 // and frame is guarded by Client.mu.
 type call struct {
-	op    proto.Op
-	path  string // as the caller gave it
-	frame []byte // whole, its xid set when it is sent
-	watch *Watch // to register when the reply says so
-	cred  *credential
-	again bool          // credentials given before: nobody waits, refusal ends the client
-	conn  *conn         // that it was sent on, nil before
-	done  chan struct{} // closed when body and err are set
-	body  []byte        // of the reply, behind its header
-	err   error
+	op     proto.Op
+	path   string  // as the caller gave it
+	frame  []byte  // whole, its xid set when it is sent
+	watch  *Watch  // to register when the reply says so
+	stream *Stream // likewise
+	cred   *credential
+	again  bool          // credentials given before: nobody waits, refusal ends the client
+	conn   *conn         // that it was sent on, nil before
+	done   chan struct{} // closed when body and err are set
+	body   []byte        // of the reply, behind its header
+	err    error
 }
 
 // newCall makes the frame of a request; record is nil for an op without one.
@@ -55,15 +56,28 @@ func (k *call) unknown(err error) error {
 
 // do sends k and waits for its reply. The error is an *OpError.
 func (c *Client) do(ctx context.Context, k *call) (*proto.Reader, error) {
+	if err := c.begin(ctx, k); err != nil {
+		return nil, err
+	}
+	return c.await(ctx, k)
+}
+
+// begin puts k into the queue, unless it cannot succeed.
+func (c *Client) begin(ctx context.Context, k *call) error {
 	if err := ctx.Err(); err != nil {
-		return nil, k.fault(err)
+		return k.fault(err)
 	}
 	if n := len(k.frame) - proto.FrameHeaderBytes; n > c.opts.maxFrame {
-		return nil, k.fault(fmt.Errorf("%w: %d bytes, limit %d", ErrTooLarge, n, c.opts.maxFrame))
+		return k.fault(fmt.Errorf("%w: %d bytes, limit %d", ErrTooLarge, n, c.opts.maxFrame))
 	}
 	if err := c.enqueue(k); err != nil {
-		return nil, k.fault(err)
+		return k.fault(err)
 	}
+	return nil
+}
+
+// await waits for the reply of a call that was begun.
+func (c *Client) await(ctx context.Context, k *call) (*proto.Reader, error) {
 	select {
 	case <-k.done:
 	case <-ctx.Done():
@@ -132,6 +146,6 @@ func (c *Client) abandon(k *call) bool {
 			c.queue = slices.Delete(c.queue, i, i+1)
 		}
 	}
-	k.watch = nil
+	k.watch, k.stream = nil, nil
 	return true
 }

@@ -29,11 +29,14 @@ type Client struct {
 	done     chan struct{} // closed together with setting err
 	leaving  bool          // Close was called: do not reconnect
 	session  session
+	real     bool    // a server that writes knows the session
 	lastZxid int64   // highest that a reply carried
 	conn     *conn   // that requests go to, nil if there is none
 	queue    []*call // not sent yet, in the order of their calls
 	creds    []credential
 	watches  watches
+	streams  streams
+	counts   counters
 	subs     []chan State
 }
 
@@ -87,7 +90,7 @@ func (c *Client) close() error {
 	var err error
 	k := newCall(proto.OpCloseSession, "", nil)
 	switch {
-	case state == StateConnected:
+	case state == StateConnected, state == StateReadOnly:
 		ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 		defer cancel()
 		_, err = c.do(ctx, k)

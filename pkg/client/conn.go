@@ -22,11 +22,13 @@ type conn struct {
 	in      *bufio.Reader
 	timeout time.Duration // of the session, as this server granted it
 	silence time.Duration // longest wait for a frame, 0 for no limit; the reader's
+	reading bool          // the server takes no writes
 	first   []byte        // to send before any request
 	xid     int32         // of the last request; the writer's
 
-	pending []*call // sent and not answered, in order; guarded by Client.mu
-	auths   []*call // likewise, for credentials, whose replies may overtake; guarded by Client.mu
+	pending  []*call // sent and not answered, in order; guarded by Client.mu
+	rearming int     // setWatches2 requests without an answer; the reader's
+	auths    []*call // likewise, for credentials, whose replies may overtake; guarded by Client.mu
 
 	once  sync.Once
 	dead  chan struct{} // closed when cause is set
@@ -62,10 +64,10 @@ func (cn *conn) fail(cause error) {
 
 // handshake opens sess or attaches it, and returns it as granted. ErrSessionExpired means that the session is gone. The
 // caller bounds it in time by closing the socket.
-func (cn *conn) handshake(sess session, zxid int64) (session, error) {
+func (cn *conn) handshake(sess session, zxid int64, readOnly bool) (session, error) {
 	req := proto.ConnectRequest{
 		LastZxidSeen: zxid, TimeOut: int32(sess.timeout.Milliseconds()),
-		SessionID: sess.id, Passwd: sess.passwd, HasReadOnly: true,
+		SessionID: sess.id, Passwd: sess.passwd, ReadOnly: readOnly, HasReadOnly: true,
 	}
 	if _, err := cn.nc.Write(proto.AppendFrame(nil, &req)); err != nil {
 		return session{}, err
@@ -81,6 +83,7 @@ func (cn *conn) handshake(sess session, zxid int64) (session, error) {
 	switch {
 	case resp.TimeOut > 0 && resp.SessionID != 0:
 		cn.timeout = time.Duration(resp.TimeOut) * time.Millisecond
+		cn.reading = resp.ReadOnly
 		cn.silence = cn.timeout * 2 / 3
 		return session{id: resp.SessionID, passwd: resp.Passwd, timeout: cn.timeout}, nil
 	case sess.id != 0:
@@ -113,6 +116,9 @@ func (c *Client) serve(ctx context.Context, cn *conn) error {
 	defer undo()
 	var reader sync.WaitGroup
 	reader.Go(func() { cn.fail(c.read(cn)) })
+	if cn.reading {
+		reader.Go(func() { c.seekWriter(ctx, cn) })
+	}
 	cn.fail(c.write(cn))
 	reader.Wait()
 	return cn.cause
@@ -148,6 +154,7 @@ func (c *Client) write(cn *conn) error {
 		if _, err := cn.nc.Write(buf); err != nil {
 			return err
 		}
+		c.counts.sent.Add(int64(len(buf)))
 		buf = buf[:0]
 		if cap(buf) > 2*maxBatchBytes {
 			buf = nil // a rare long request should not keep its memory
@@ -179,6 +186,7 @@ func (c *Client) takeQueued(cn *conn, buf []byte) []byte {
 		buf = append(buf, k.frame...)
 		k.frame = nil
 	}
+	c.counts.requests.Add(int64(n))
 	c.queue = c.queue[n:]
 	if len(c.queue) == 0 {
 		c.queue = nil

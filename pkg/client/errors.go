@@ -26,6 +26,10 @@ const (
 	ErrNotReadOnly             = proto.ErrNotReadOnly // the server takes no writes
 	ErrQuotaExceeded           = proto.ErrQuotaExceeded
 	ErrThrottledOp             = proto.ErrThrottledOp
+	ErrNoWatcher               = proto.ErrNoWatcher // no such watch to remove
+	ErrReconfigDisabled        = proto.ErrReconfigDisabled
+	ErrReconfigInProgress      = proto.ErrReconfigInProgress
+	ErrNewConfigNoQuorum       = proto.ErrNewConfigNoQuorum
 	ErrRuntimeInconsistency    = proto.ErrRuntimeInconsistency // see MultiError
 )
 

@@ -41,7 +41,7 @@ func FuzzServerBytes(f *testing.F) {
 	f.Add(proto.AppendFrame(nil, &proto.ConnectResponse{TimeOut: 1000, SessionID: 1, Passwd: testPassword}))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		hello := newConn(&script{in: b}, "h")
-		if s, err := hello.handshake(session{}, 0); err == nil {
+		if s, err := hello.handshake(session{}, 0, false); err == nil {
 			require.NotZero(t, s.id)
 			require.Positive(t, s.timeout)
 		}

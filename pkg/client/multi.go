@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/zkd-project/zkd/proto"
 )
@@ -32,6 +33,7 @@ type step struct {
 	version int32
 	mode    CreateMode
 	acl     []ACL
+	ttl     time.Duration
 	created *Created
 	updated *Updated
 }
@@ -42,6 +44,14 @@ func (m *Multi) Create(path string, data []byte, mode CreateMode, acl []ACL) *Cr
 	if mode == Container {
 		s.op = proto.OpCreateContainer
 	}
+	m.steps = append(m.steps, s)
+	return s.created
+}
+
+// CreateTTL adds the creation of a node with a time to live, see Client.CreateTTL. data and acl must not change before
+// Client.Multi returns.
+func (m *Multi) CreateTTL(path string, data []byte, mode CreateMode, ttl time.Duration, acl []ACL) *Created {
+	s := step{op: proto.OpCreateTTL, path: path, data: data, mode: mode, ttl: ttl, acl: acl, created: new(Created)}
 	m.steps = append(m.steps, s)
 	return s.created
 }
@@ -89,6 +99,9 @@ func (c *Client) Multi(ctx context.Context, m *Multi) error {
 }
 
 func (c *Client) multiRequest(s *step) (proto.Record, error) {
+	if s.op == proto.OpCreateTTL {
+		return c.createTTLRequest(s.path, s.data, s.mode, s.ttl, s.acl)
+	}
 	if s.created != nil {
 		return c.createRequest(s.path, s.data, s.mode, s.acl)
 	}

@@ -32,6 +32,8 @@ type options struct {
 	dial           func(ctx context.Context, network, addr string) (net.Conn, error)
 	log            *slog.Logger
 	creds          []credential
+	readOnly       bool
+	hooks          Hooks
 }
 
 func defaults() options {
@@ -59,6 +61,10 @@ func WithDialer(dial func(ctx context.Context, network, addr string) (net.Conn, 
 // WithLogger makes the client log connects, losses and the session's end at Info, fruitless attempts at Debug. It never
 // logs data or credentials.
 func WithLogger(log *slog.Logger) Option { return func(o *options) { o.log = log } }
+
+// WithReadOnly accepts servers that are cut off from the majority and only read, while there is no other. The state is
+// then StateReadOnly and writes fail with ErrNotReadOnly; the client keeps looking for a server that writes.
+func WithReadOnly() Option { return func(o *options) { o.readOnly = true } }
 
 // WithAuth gives credentials from the first connection on, see Client.AddAuth. If they are refused the client ends with
 // ErrAuthFailed.

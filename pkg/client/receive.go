@@ -15,6 +15,7 @@ func (c *Client) read(cn *conn) error {
 		if err != nil {
 			return err
 		}
+		c.counts.taken.Add(int64(proto.FrameHeaderBytes + len(frame)))
 		var h proto.ReplyHeader
 		r := proto.NewReader(frame)
 		if err := h.Decode(r); err != nil {
@@ -28,9 +29,7 @@ func (c *Client) read(cn *conn) error {
 		case proto.XidAuth:
 			err = c.onAuth(cn, h.Err)
 		case proto.XidSetWatches:
-			if h.Err != proto.OK {
-				err = fmt.Errorf("watches refused: %w", h.Err)
-			}
+			err = c.onRearmed(cn, h.Err)
 		default:
 			if h.Xid != want {
 				return fmt.Errorf("%w: xid %d, want %d", ErrMarshalling, h.Xid, want)
@@ -55,6 +54,7 @@ func (c *Client) onReply(cn *conn, h *proto.ReplyHeader, body []byte) error {
 	k := cn.pending[0]
 	cn.pending[0] = nil
 	cn.pending = cn.pending[1:]
+	c.counts.replies.Add(1)
 	c.lastZxid = max(c.lastZxid, h.Zxid)
 	if k.watch != nil {
 		c.watches.add(k.watch, h.Err)
@@ -62,7 +62,30 @@ func (c *Client) onReply(cn *conn, h *proto.ReplyHeader, body []byte) error {
 			c.watches.end(c.endEventLocked())
 		}
 	}
+	if k.stream != nil && h.Err == proto.OK {
+		c.streams.put(k.stream)
+		if c.err != nil {
+			c.streams.end(c.endEventLocked())
+		}
+	}
 	k.finishLocked(body, h.Err.Err())
+	return nil
+}
+
+// onRearmed takes the answer to a setWatches or setWatches2. When the last of the latter is there, the streams hear
+// everything again.
+func (c *Client) onRearmed(cn *conn, code proto.ErrCode) error {
+	if code != proto.OK {
+		return fmt.Errorf("watches refused: %w", code)
+	}
+	if cn.rearming == 0 {
+		return nil
+	}
+	if cn.rearming--; cn.rearming == 0 {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.streams.missed(c.state)
+	}
 	return nil
 }
 
@@ -71,9 +94,12 @@ func (c *Client) onEvent(r *proto.Reader) error {
 	if err := e.Decode(r); err != nil {
 		return err
 	}
+	c.counts.events.Add(1)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.watches.fire(e.Path, Event{Type: e.Type, State: c.state, Path: c.stripChroot(e.Path)})
+	event := Event{Type: e.Type, State: c.state, Path: c.stripChroot(e.Path)}
+	c.watches.fire(e.Path, event)
+	c.streams.fire(e.Path, event)
 	return nil
 }
 

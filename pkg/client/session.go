@@ -59,6 +59,7 @@ func (c *Client) connect(ctx context.Context, back *backoff) (*conn, error) {
 			return nil, ErrSessionExpired
 		}
 		trouble.note(addr, err, ctx.Err() == nil)
+		c.opts.hooks.failed(addr, err)
 		c.opts.log.Debug("connect failed", "addr", addr, "error", err)
 	}
 }
@@ -67,18 +68,22 @@ func (c *Client) connect(ctx context.Context, back *backoff) (*conn, error) {
 func (c *Client) attach(ctx context.Context, addr string) (*conn, error) {
 	c.mu.Lock()
 	sess, zxid := c.session, c.lastZxid
+	if !c.real { // a read-only server's sessions are nothing to the others
+		sess.id, sess.passwd = 0, make([]byte, proto.PasswordBytes)
+	}
 	c.mu.Unlock()
 
 	limit := max(sess.timeout/time.Duration(len(c.hosts.addrs)), minDialTimeout)
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
+	c.counts.attempts.Add(1)
 	nc, err := c.opts.dial(ctx, "tcp", addr)
 	if err != nil {
 		return nil, err
 	}
 	cn := newConn(nc, addr)
 	undo := context.AfterFunc(ctx, func() { nc.Close() })
-	granted, err := cn.handshake(sess, zxid)
+	granted, err := cn.handshake(sess, zxid, c.opts.readOnly)
 	if !undo() && err == nil {
 		err = ctx.Err()
 	}
@@ -87,6 +92,8 @@ func (c *Client) attach(ctx context.Context, addr string) (*conn, error) {
 		return nil, err
 	}
 	c.attached(cn, granted)
+	c.counts.connects.Add(1)
+	c.opts.hooks.connected(addr)
 	return cn, nil
 }
 
@@ -96,21 +103,29 @@ func (c *Client) attached(cn *conn, granted session) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.session = granted
+	c.real = c.real || !cn.reading
 	c.conn = cn
 	for _, a := range c.creds {
 		frame := a.frame()
 		cn.first = append(cn.first, frame...)
 		cn.auths = append(cn.auths, &call{op: proto.OpAuth, again: true, done: make(chan struct{})})
 	}
+	cn.first, cn.rearming = c.streams.appendFrames(cn.first, c.lastZxid)
 	cn.first = c.watches.appendFrames(cn.first, c.lastZxid)
 	if c.err == nil {
-		c.setStateLocked(StateConnected)
+		if cn.reading {
+			c.setStateLocked(StateReadOnly)
+		} else {
+			c.setStateLocked(StateConnected)
+		}
 	}
 }
 
 // lost takes back a connection that has ended: what it did not answer fails. It reports whether to look for another.
 func (c *Client) lost(cn *conn, cause error) bool {
 	c.opts.log.Info("connection lost", "addr", cn.addr, "error", cause)
+	defer c.opts.hooks.disconnected(cn.addr, cause) // after the lock is given back
+	c.counts.losses.Add(1)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.conn = nil
@@ -149,6 +164,7 @@ func (c *Client) endLocking(err error) (first bool) {
 	c.queue = nil
 	c.setStateLocked(finalState(err))
 	c.watches.end(c.endEventLocked())
+	c.streams.end(c.endEventLocked())
 	close(c.done)
 	return true
 }

@@ -9,6 +9,7 @@ type State uint8
 const (
 	StateDisconnected State = iota // looking for a server; the session may have expired without the client knowing
 	StateConnected
+	StateReadOnly // connected to a server that only reads, see WithReadOnly
 	StateExpired
 	StateAuthFailed
 	StateClosed
@@ -21,6 +22,8 @@ func (s State) String() string {
 		return proto.StateDisconnected.String()
 	case StateConnected:
 		return proto.StateSyncConnected.String()
+	case StateReadOnly:
+		return proto.StateConnectedReadOnly.String()
 	case StateExpired:
 		return proto.StateExpired.String()
 	case StateAuthFailed:

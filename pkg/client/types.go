@@ -21,6 +21,9 @@ const (
 	PersistentSequential = proto.FlagPersistentSequential
 	EphemeralSequential  = proto.FlagEphemeralSequential
 	Container            = proto.FlagContainer
+
+	PersistentTTL           = proto.FlagPersistentTTL           // for CreateTTL
+	PersistentSequentialTTL = proto.FlagPersistentSequentialTTL // likewise
 )
 
 // Perm is a set of permissions.
