@@ -95,6 +95,7 @@ func (n *Node) decided(now zab.Instant) bool {
 		return false
 	}
 	if !n.cfg.Members.Satisfied(func(id zab.ServerID) bool { return n.supports(id, n.vote.Leader, false) }) {
+		n.quorumAt = zab.Never // a quorum that was there and went on: there is nothing to wait out
 		// Some may have gone ahead and follow already. If it is this server whom they elected, that is as good as their vote.
 		// Anybody else must say so itself (K51): joinable.
 		return n.vote.Leader == n.cfg.Self &&
