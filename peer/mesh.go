@@ -84,9 +84,10 @@ func (mp *meshPeer) dialLoop(ctx context.Context) {
 			if err == nil {
 				delay = p.cfg.Core.ConnectRetry
 			} else {
-				p.inbox.put(zab.MeshDown{Peer: mp.id, Active: wasActive(err)})
 				var r *refusedError
-				if errors.As(err, &r) {
+				refused := errors.As(err, &r)
+				p.inbox.put(zab.MeshDown{Peer: mp.id, Active: wasActive(err), Foreign: refused && r.code == zab.ByeWrongCluster})
+				if refused {
 					p.warnPeer(zab.NoteRefused, mp.id, err)
 				}
 			}
@@ -158,6 +159,10 @@ func (m *mesh) accept(ctx context.Context, nc net.Conn) {
 	if err != nil {
 		m.p.warnStranger("election", nc, err)
 		nc.Close()
+		var r *refusedError
+		if h != nil && errors.As(err, &r) && r.code == zab.ByeWrongCluster {
+			m.peers[h.Self].foreign()
+		}
 		return
 	}
 	mp := m.peers[h.Self]
@@ -252,6 +257,15 @@ func (mp *meshPeer) read(nc net.Conn, br *bufio.Reader) {
 	mp.mu.Unlock()
 	poke(mp.wake)
 	poke(mp.kick)
+}
+
+// foreign tells the core that a member of another cluster speaks for the peer, unless the peer itself is connected.
+func (mp *meshPeer) foreign() {
+	mp.mu.Lock()
+	defer mp.mu.Unlock()
+	if mp.conn == nil {
+		mp.m.p.inbox.put(zab.MeshDown{Peer: mp.id, Foreign: true})
+	}
 }
 
 // deliver hands a notification to the core unless the connection was replaced.

@@ -1,6 +1,7 @@
 package quorum
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/zkd-project/zkd/zab"
@@ -14,6 +15,7 @@ type peer struct {
 	// The election connection.
 	connected bool
 	active    bool        // it is down because nobody is there
+	foreign   bool        // it is down because a member of another cluster is there
 	downAt    zab.Instant // of the last MeshDown
 	seq       uint64      // of the last notification told
 	heard     uint64      // of the last one heard over this connection
@@ -65,7 +67,7 @@ func (n *Node) onMeshUp(id zab.ServerID) {
 		return
 	}
 	// A restarted peer counts from 1 again, and an answer to an older connection's notification must never look like a new one.
-	p.connected, p.active, p.heard, p.hasLast, p.dirty = true, false, 0, false, true
+	p.connected, p.active, p.foreign, p.heard, p.hasLast, p.dirty = true, false, false, 0, false, true
 }
 
 func (n *Node) onMeshDown(now zab.Instant, ev zab.MeshDown) {
@@ -74,8 +76,9 @@ func (n *Node) onMeshDown(now zab.Instant, ev zab.MeshDown) {
 		return
 	}
 	was := p.connected
-	p.connected, p.active, p.downAt, p.heard, p.hasLast, p.dirty = false, ev.Active, now, 0, false, false
+	p.connected, p.active, p.foreign, p.downAt, p.heard, p.hasLast, p.dirty = false, ev.Active, ev.Foreign, now, 0, false, false
 	p.forget()
+	n.checkCluster()
 	if n.rejoin.leader == p.id {
 		n.rejoin.over = true
 	}
@@ -85,6 +88,20 @@ func (n *Node) onMeshDown(now zab.Instant, ev zab.MeshDown) {
 	if was && ev.Active {
 		n.leaderGone(p.id)
 	}
+}
+
+// checkCluster ends a server that a majority calls a stranger: it has the wrong folder or the wrong list of servers, and nobody will ever
+// elect it or follow it. One stranger alone is that one's mistake, and a server with a role has the majority on its side.
+func (n *Node) checkCluster() {
+	foreign := func(id zab.ServerID) bool {
+		p := n.peer(id)
+		return p != nil && p.foreign
+	}
+	if n.stage == inRole || n.stage == ended || !n.cfg.Members.Satisfied(foreign) {
+		return
+	}
+	n.add(zab.Fatal{Code: zab.ExitWrongCluster, Reason: fmt.Sprintf("the servers at the addresses of %s belong to another cluster than "+
+		"this data folder (%016x); check dataDir and the server lines", n.names(func(p *peer) bool { return p.foreign }), n.local.Hard.ClusterID)})
 }
 
 // onHeard takes a notification in any stage.

@@ -19,10 +19,11 @@ type Heard struct {
 type MeshUp struct{ Peer ServerID }
 
 // MeshDown: it broke or could not be made. Active: the other side refused or reset it, so its process is not there; otherwise
-// nobody answered.
+// nobody answered. Foreign: whoever is there belongs to another cluster.
 type MeshDown struct {
-	Peer   ServerID
-	Active bool
+	Peer    ServerID
+	Active  bool
+	Foreign bool
 }
 
 // Accepted: a learner's data connection came in, HELLO done.
