@@ -219,11 +219,9 @@ func TestThreeServersUnderAttack(t *testing.T) {
 	attack(t, 3, rounds(16, 200))
 }
 
-// Tiny files and windows: every return is another road, snapshots and purges run all the time.
 func TestFiveServersWithTinyLimitsUnderAttack(t *testing.T) {
 	t.Parallel()
-	attack(t, 5, rounds(16, 200), "zkd.segmentBytes=65536", "snapCount=100", "zkd.snapBytes=1", "zkd.tailBytes=4096", "zkd.retainLogBytes=1",
-		"zkd.diffMinBytes=1", "autopurge.snapRetainCount=1")
+	attack(t, 5, rounds(16, 200), tiny...)
 }
 
 func TestAFollowersFullDiskIsItsOwnTrouble(t *testing.T) {
