@@ -9,8 +9,9 @@ import (
 )
 
 // fixACL checks a list that a client wants to set and returns what is to be stored: without exact duplicates, and with auth
-// entries replaced by the ids that the connection has proven.
-func fixACL(acl []proto.ACL, ids []proto.ID) ([]proto.ACL, proto.ErrCode) {
+// entries replaced by the ids that the connection has proven. Since that multiplies what the client sent, the bytes of the result come off
+// room; tooLarge if there is too little of it.
+func fixACL(acl []proto.ACL, ids []proto.ID, room *int) ([]proto.ACL, proto.ErrCode) {
 	if len(acl) == 0 {
 		return nil, proto.ErrInvalidACL
 	}
@@ -26,9 +27,13 @@ func fixACL(acl []proto.ACL, ids []proto.ID) ([]proto.ACL, proto.ErrCode) {
 		if a.ID.Scheme == "auth" && !a.ID.SchemeNull {
 			before := len(fixed)
 			for _, id := range ids {
-				if authenticates(id.Scheme) {
-					fixed = append(fixed, proto.ACL{Perms: a.Perms, ID: id})
+				if !authenticates(id.Scheme) {
+					continue
 				}
+				if *room -= len(id.ID); *room < 0 {
+					return nil, tooLarge
+				}
+				fixed = append(fixed, proto.ACL{Perms: a.Perms, ID: id})
 			}
 			if len(fixed) == before {
 				return nil, proto.ErrInvalidACL

@@ -28,6 +28,7 @@ type Machine struct {
 	zxid     txn.Zxid
 	millis   int64 // time of the last applied transaction
 	pending  pending
+	room     int // bytes that ids may still take in the request that is being prepared
 }
 
 // New returns the state before the first transaction.

@@ -2,10 +2,14 @@ package statemachine
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/zkd-project/zkd/proto"
 	"github.com/zkd-project/zkd/txn"
 )
+
+// tooLarge stands for a transaction that would be longer than Config.MaxTxnBytes, where that is known before it is made.
+const tooLarge proto.ErrCode = 2
 
 // anyVersion as a wanted version matches every version.
 const anyVersion = -1
@@ -30,7 +34,15 @@ func (m *Machine) Abandon() { m.pending = newPending() }
 func (m *Machine) prepare(r *txn.Request) txn.Draft {
 	t := &txn.Txn{Header: txn.Header{Session: r.Session, Cxid: r.Cxid, Origin: r.Origin, Conn: r.Conn, Time: m.pending.millis, Op: r.Op}}
 	m.pending.begin(t.Header)
+	m.room = math.MaxInt
+	if m.cfg.MaxTxnBytes > 0 {
+		m.room = m.cfg.MaxTxnBytes
+	}
 	body, code := m.body(r)
+	if code == tooLarge {
+		m.pending.rollback()
+		return txn.RefuseDraft(r, txn.RefusedTooLarge)
+	}
 	if code != proto.OK {
 		m.pending.rollback()
 		body = &txn.Error{Code: code}
@@ -171,7 +183,7 @@ func (m *Machine) setACL(r *txn.Request) (txn.Body, proto.ErrCode) {
 	if proto.ValidatePath(q.Path) != nil {
 		return nil, proto.ErrBadArguments
 	}
-	acl, code := fixACL(q.ACL, r.Auth)
+	acl, code := fixACL(q.ACL, r.Auth, &m.room)
 	if code != proto.OK {
 		return nil, code
 	}
@@ -218,6 +230,9 @@ func (m *Machine) multi(r *txn.Request) (txn.Body, proto.ErrCode) {
 		code := m.checkKind(ops[i].Op, ops[i].Request)
 		if code == proto.OK {
 			body, code = m.op(r, ops[i].Op, ops[i].Request)
+		}
+		if code == tooLarge {
+			return nil, code
 		}
 		if code != proto.OK {
 			m.pending.rollback()

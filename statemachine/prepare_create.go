@@ -64,7 +64,7 @@ func (m *Machine) create(r *txn.Request, c *creation) (txn.Body, proto.ErrCode) 
 	if proto.ValidateForCreate(c.Path) != nil {
 		return nil, proto.ErrBadArguments
 	}
-	acl, code := fixACL(c.ACL, r.Auth)
+	acl, code := fixACL(c.ACL, r.Auth, &m.room)
 	if code != proto.OK {
 		return nil, code
 	}

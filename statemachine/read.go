@@ -174,17 +174,36 @@ func (m *Machine) readAllChildrenNumber(payload []byte, ids []proto.ID, dst []by
 	return proto.AppendInt32(dst, int32(total)), proto.OK
 }
 
-// readMulti answers each read of a multiRead for itself. Watch flags mean nothing in it.
+// maxMultiRead is how many bytes of names and data one multiRead may ask for; 1 MiB of short requests could ask for any number. It is far
+// above what clients accept (jute.maxbuffer, 1 MiB).
+const maxMultiRead = 16 << 20
+
+// readMulti answers each read of a multiRead for itself. Watch flags mean nothing in it. What would make the reply too large is not
+// read and gets ErrThrottledOp.
 func (m *Machine) readMulti(payload []byte, ids []proto.ID, dst []byte) ([]byte, proto.ErrCode) {
 	ops, err := proto.DecodeMulti(proto.NewReader(payload))
 	if err != nil || !proto.MultiFits(proto.OpMultiRead, ops) {
 		return dst, proto.ErrMarshalling
 	}
 	results := make([]proto.MultiResult, len(ops))
+	bytes := 0
 	for i := range ops {
+		if bytes > maxMultiRead {
+			results[i] = proto.MultiResult{Op: ops[i].Op, Err: proto.ErrThrottledOp}
+			continue
+		}
 		results[i] = m.readOp(ops[i].Op, ops[i].Request.(*proto.PathWatchRequest), ids)
+		bytes += sizeOf(&results[i])
 	}
 	return proto.AppendMultiResults(dst, results), proto.OK
+}
+
+func sizeOf(r *proto.MultiResult) int {
+	n := len(r.Data)
+	for _, name := range r.Children {
+		n += len(name) + 4
+	}
+	return n
 }
 
 func (m *Machine) readOp(op proto.Op, q *proto.PathWatchRequest, ids []proto.ID) proto.MultiResult {
