@@ -29,6 +29,8 @@ type Config struct {
 	RetainLogBytes int64         // log that is kept for followers that come back
 	IdleConfirm    time.Duration // an idle log is confirmed after this
 	MaxFrame       int           // bytes of one peer frame
+	DiskSoft       int64         // free bytes below which another server should lead; 0: two segments and a snapshot
+	DiskHard       int64         // free bytes below which writes are refused; 0: one segment
 }
 
 // SetDefaults fills in what is zero.

@@ -16,6 +16,7 @@
 //	mesh dialler    one per other server; reader and writer per live election connection
 //	stream          reader and writer per data connection; a dial in progress
 //	snapshot sender one per SendSnapshot; log reader: one per ReadLog
+//	space watcher   one: looks at the free space once a second
 //	snapshotter     at most one: writes a clone of the state to disk
 //
 // Files: peer.go the loop; perform.go effects; disk.go the disk writer; snapshots.go taking, sending, receiving; mesh.go, stream.go,

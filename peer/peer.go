@@ -178,6 +178,7 @@ func (p *Peer) Run(ctx context.Context) error {
 	}
 	p.wg.Go(p.disk.run)
 	p.mesh.start(lctx)
+	p.wg.Go(func() { p.watchSpace(lctx) })
 	p.loop(ctx)
 	p.halt(nil)
 	p.closeStreams()

@@ -107,7 +107,7 @@ func (s *Server) holdExpired() {
 	s.log.Info("held clients closed", zap.Int("closed", n))
 }
 
-// Refused answers requests that are certainly not in the history. A full leader is told as ErrThrottledOp, a transaction that would be
+// Refused answers requests that are certainly not in the history. A full leader, or one whose disk is full, is told as ErrThrottledOp, a transaction that would be
 // too large as ErrBadArguments (trying again is no use); anything else costs the connection, and the client tries another
 // server.
 func (s *Server) Refused(refusals []zab.Refusal) {
@@ -151,7 +151,7 @@ func (s *Server) refused(c *conn, f *zab.Refusal) (asked entry) {
 // refusalCode is what the client is told; tell is false if it cannot be told and the connection must go.
 func refusalCode(why txn.Refusal) (code proto.ErrCode, tell bool) {
 	switch why {
-	case txn.RefusedPendingFull:
+	case txn.RefusedPendingFull, txn.RefusedDiskFull:
 		return proto.ErrThrottledOp, true
 	case txn.RefusedTooLarge:
 		return proto.ErrBadArguments, true

@@ -39,6 +39,8 @@ var tuning = map[string]func(*peer.Config, string) error{
 	"snapBytes":       size(func(c *peer.Config) *int64 { return &c.SnapBytes }),
 	"snapRate":        size(func(c *peer.Config) *int64 { return &c.SnapRate }),
 	"retainLogBytes":  size(func(c *peer.Config) *int64 { return &c.RetainLogBytes }),
+	"diskSoft":        size(func(c *peer.Config) *int64 { return &c.DiskSoft }),
+	"diskHard":        size(func(c *peer.Config) *int64 { return &c.DiskHard }),
 	"diffMinBytes":    size(func(c *peer.Config) *int64 { return &c.Core.DiffMinBytes }),
 }
 

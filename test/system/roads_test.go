@@ -10,10 +10,12 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/zkd-project/zkd/pkg/client"
+	"github.com/zkd-project/zkd/proto"
 )
 
 // fill makes n writes through one server, many at a time.
@@ -202,33 +204,39 @@ func TestAStandaloneServerGrowsToThree(t *testing.T) {
 	t.Logf("saw: %s", c.sameDigest())
 }
 
-func TestAFullDiskStopsTheServerAndLosesNothing(t *testing.T) {
-	dir := t.TempDir()
-	if out, err := exec.Command("mount", "-t", "tmpfs", "-o", "size=3m", "tmpfs", dir).CombinedOutput(); err != nil {
+// smallDisk mounts a file system of that many MiB, or skips the test.
+func smallDisk(t *testing.T, mib int) (dir string) {
+	dir = t.TempDir()
+	if out, err := exec.Command("mount", "-t", "tmpfs", "-o", fmt.Sprintf("size=%dm", mib), "tmpfs", dir).CombinedOutput(); err != nil {
 		t.Skipf("a small file system cannot be had: %v %s", err, out)
 	}
 	t.Cleanup(func() { _ = exec.Command("umount", "-l", dir).Run() })
-	c := newCluster(t, 1, "zkd.segmentBytes=1048576")
+	return dir
+}
+
+// oneOn is a standalone server with its data in dir.
+func oneOn(t *testing.T, dir string, settings ...string) *cluster {
+	c := newCluster(t, 1, settings...)
 	p := c.procs[0]
 	cfg, err := os.ReadFile(filepath.Join(p.dir, "zoo.cfg"))
 	require.NoError(t, err)
 	p.write("zoo.cfg", strings.ReplaceAll(string(cfg), "dataDir="+p.dir, "dataDir="+dir))
 	c.start()
+	return c
+}
+
+// fillUp creates znodes until one is refused, and returns how many were acknowledged and what stopped it.
+func fillUp(t *testing.T, p *process, size int) (acked int, err error) {
 	cl := dial(t, p)
-	acked := 0
 	for ; ; acked++ {
-		if _, err = cl.Create(t.Context(), fmt.Sprintf("/n%05d", acked), make([]byte, 20_000), client.Persistent, nil); err != nil {
-			break
+		if _, err = cl.Create(within(t), fmt.Sprintf("/n%05d", acked), make([]byte, size), client.Persistent, nil); err != nil {
+			return acked, err
 		}
 	}
-	require.Equal(t, 4, p.exitCode(), "log:\n%s", p.logText())
-	last := strings.TrimSpace(p.logText())
-	last = last[strings.LastIndex(last, "\n")+1:]
-	require.Contains(t, last, "free space")
-	require.NoError(t, exec.Command("mount", "-o", "remount,size=64m", dir).Run())
-	p.start()
-	c.waitServing(p)
-	names, _, err := dial(t, p).Children(within(t), "/")
+}
+
+func allThere(t *testing.T, cl *client.Client, acked int) {
+	names, _, err := cl.Children(within(t), "/")
 	require.NoError(t, err)
 	have := map[string]bool{}
 	for _, n := range names {
@@ -237,6 +245,47 @@ func TestAFullDiskStopsTheServerAndLosesNothing(t *testing.T) {
 	for i := range acked {
 		require.True(t, have[fmt.Sprintf("n%05d", i)], "acknowledged znode %d of %d", i, acked)
 	}
+}
+
+// Without the guard in front of it, no space is the end of the process.
+func TestNoSpaceStopsTheServerAndLosesNothing(t *testing.T) {
+	dir := smallDisk(t, 3)
+	c := oneOn(t, dir, "zkd.segmentBytes=1048576", "zkd.diskSoft=1", "zkd.diskHard=1")
+	p := c.procs[0]
+	acked, err := fillUp(t, p, 20_000)
+	require.Error(t, err)
+	require.Equal(t, 4, p.exitCode(), "log:\n%s", p.logText())
+	last := strings.TrimSpace(p.logText())
+	last = last[strings.LastIndex(last, "\n")+1:]
+	require.Contains(t, last, "free space")
+	require.NoError(t, exec.Command("mount", "-o", "remount,size=64m", dir).Run())
+	p.start()
+	c.waitServing(p)
+	allThere(t, dial(t, p), acked)
 	t.Logf("saw: exit code 4; %s", last)
 	t.Logf("saw: all %d acknowledged znodes are there after more space was given", acked)
+}
+
+// The guard refuses writes before it comes to that, and takes them again when there is space.
+func TestAFullDiskRefusesWrites(t *testing.T) {
+	dir := smallDisk(t, 8)
+	c := oneOn(t, dir, "zkd.segmentBytes=1048576", "zkd.diskHard=3000000")
+	p := c.procs[0]
+	cl := dial(t, p) // a new session would be a write
+	acked, err := 0, error(nil)
+	for ; err == nil; acked++ {
+		<-time.After(10 * time.Millisecond) // slowly enough for a guard that looks once a second
+		_, err = cl.Create(within(t), fmt.Sprintf("/n%05d", acked), make([]byte, 10_000), client.Persistent, nil)
+	}
+	acked--
+	require.ErrorIs(t, err, proto.ErrThrottledOp)
+	require.True(t, p.running())
+	allThere(t, cl, acked)
+	require.Contains(t, p.logText(), "disk is full")
+	require.NoError(t, exec.Command("mount", "-o", "remount,size=64m", dir).Run())
+	eventually(t, "writes are taken again", func() bool {
+		_, err := cl.Create(within(t), "/again", nil, client.Persistent, nil)
+		return err == nil
+	})
+	t.Logf("saw: %d znodes acknowledged, then %v; reads go on; writes again after more space was given", acked, err)
 }

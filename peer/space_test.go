@@ -1,0 +1,78 @@
+package peer
+
+import (
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/zkd-project/zkd/internal/env"
+	"github.com/zkd-project/zkd/txn"
+)
+
+func TestSpaceDoesNotFlutter(t *testing.T) {
+	var s space
+	for _, c := range []struct {
+		free int64
+		want space
+	}{
+		{1000, space{}}, {200, space{}}, {199, space{Low: true}}, {240, space{Low: true}}, {250, space{}}, {150, space{Low: true}},
+		{99, space{Low: true, Full: true}}, {124, space{Low: true, Full: true}}, {125, space{Low: true}}, {300, space{}},
+	} {
+		s = s.judge(c.free, 200, 100)
+		require.Equal(t, c.want, s, "%d bytes free", c.free)
+	}
+}
+
+// shrinkingDisk says how much is free.
+type shrinkingDisk struct {
+	env.Disk
+	free atomic.Int64
+}
+
+func (d *shrinkingDisk) Free(string) (int64, error) { return d.free.Load(), nil }
+
+func TestAFullDiskRefusesWritesAndComesBack(t *testing.T) {
+	d := &shrinkingDisk{}
+	d.free.Store(1 << 40)
+	e := newEnsemble(t, 1, func(c *Config) { d.Disk = c.Disk; c.Disk = d })
+	m := e.members[0]
+	m.waitServing(t)
+	m.write(0, 10)
+	m.waitApplied(t, 10)
+	d.free.Store(1000)
+	m.reg.wait(t, "the disk to be full", func() bool { return m.status().Full })
+	m.write(10, 1)
+	m.reg.wait(t, "the refusal", func() bool { return len(m.reg.refused) == 1 })
+	require.Equal(t, txn.RefusedDiskFull, m.reg.refused[0].Code)
+	d.free.Store(1 << 40)
+	m.reg.wait(t, "space again", func() bool { return !m.status().Full })
+	m.write(10, 1)
+	m.waitApplied(t, 11)
+}
+
+func TestALeaderWithALowDiskLetsAnotherLead(t *testing.T) {
+	d := &shrinkingDisk{}
+	d.free.Store(1 << 40)
+	e := newEnsemble(t, 3, func(c *Config) {
+		if c.Core.Self == 3 { // the first leader: all are equal but for the id
+			d.Disk = c.Disk
+			c.Disk = d
+		}
+	})
+	for _, m := range e.members {
+		m.waitServing(t)
+	}
+	old := e.leader()
+	if old.id != 3 {
+		t.Skip("somebody else leads")
+	}
+	soft, hard := old.peer.spaceBounds()
+	d.free.Store((soft + hard) / 2)
+	old.reg.wait(t, "another leader", func() bool { return old.status().Leader != 3 && old.status().Leader != 0 })
+	old.waitServing(t)
+	e.leader().write(0, 10)
+	for _, m := range e.members {
+		m.waitApplied(t, 10)
+	}
+}
