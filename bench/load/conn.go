@@ -208,14 +208,6 @@ func (c *conn) pipeline(n int, request func(dst []byte, i int) []byte, check fun
 	return nil
 }
 
-// bye closes the session and the connection.
-func (c *conn) bye() error {
-	c.nc.SetDeadline(time.Now().Add(c.timeout))
-	_, err := c.call(proto.OpCloseSession, nil)
-	c.nc.Close()
-	return err
-}
-
 // drop closes the connection without a trace: no TIME_WAIT is left, so that a run can open more than there are ports.
 func (c *conn) drop() {
 	if tc, ok := c.nc.(*net.TCPConn); ok {

@@ -70,7 +70,7 @@ func (w *fanOut) rounds(ctx context.Context, k *clock) error {
 	}
 	w.rss0 = before.RSS
 	for n := int64(0); w.cfg.Count == 0 || n < w.cfg.Count; n++ {
-		if now := k.now(); now >= k.end && n > 0 || ctx.Err() != nil {
+		if k.now() >= k.end && w.counted > 0 || ctx.Err() != nil {
 			return nil
 		}
 		if err := w.round(k); err != nil {
@@ -108,7 +108,7 @@ func (w *fanOut) round(k *clock) error {
 	if w.rssArmed == 0 {
 		w.rssArmed = before.RSS
 	}
-	measured := k.measuring(k.now())
+	measured := k.now() >= k.begin // a round that began in time may end late, so there is at least one
 	start := time.Now()
 	var wg sync.WaitGroup
 	var setting error

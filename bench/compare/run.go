@@ -1,0 +1,215 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+)
+
+// record is the file that -json writes and -from reads.
+type record struct {
+	Machine string   `json:"machine"`
+	Date    string   `json:"date"`
+	Command []string `json:"command"`
+	Fsync   float64  `json:"fsyncMicros"` // one append and fdatasync of 1 KiB, median
+	Samples []sample `json:"samples"`
+}
+
+// compare is the command without subcommand; it returns the exit code.
+func compare(ctx context.Context, args []string) int {
+	o, err := parseOptions(args, os.Stderr)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "compare:", err)
+		return 2
+	}
+	if slices.Equal(o.rows, []string{"list"}) {
+		for _, r := range allRows() {
+			fmt.Printf("%-16s %s\n", r.name, r.work)
+		}
+		return 0
+	}
+	rec, failed := &record{}, error(nil)
+	if o.from != "" {
+		rec, err = readRecord(o.from)
+	} else {
+		rec, failed, err = measure(ctx, o, args)
+	}
+	if err == nil {
+		err = errors.Join(failed, show(o, rec))
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "compare:", err)
+		return 1
+	}
+	return 0
+}
+
+func readRecord(name string) (*record, error) {
+	b, err := os.ReadFile(name)
+	if err != nil {
+		return nil, err
+	}
+	rec := &record{}
+	if err := json.Unmarshal(b, rec); err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return rec, nil
+}
+
+// measure runs everything. failed joins the rows that could not be measured; err means that nothing was.
+func measure(ctx context.Context, o *options, args []string) (rec *record, failed, err error) {
+	b := &bench{o: o, dir: o.dir}
+	if b.dir == "" {
+		if b.dir, err = os.MkdirTemp("", "zkd-compare-"); err != nil {
+			return nil, nil, err
+		}
+		defer os.RemoveAll(b.dir)
+	} else if err := os.MkdirAll(b.dir, 0o755); err != nil {
+		return nil, nil, err
+	}
+	if err := b.findSystems(ctx); err != nil {
+		return nil, nil, err
+	}
+	rows, err := o.choose()
+	if err != nil {
+		return nil, nil, err
+	}
+	rec = &record{Machine: machine(), Date: time.Now().UTC().Format(time.DateTime), Command: args}
+	if rec.Fsync, err = syncTime(b.dir); err != nil {
+		return nil, nil, err
+	}
+	b.put = func(s sample) {
+		rec.Samples = append(rec.Samples, s)
+		fmt.Fprintf(os.Stderr, "%s  %-16s %-6s %s %s%s\n", time.Now().Format(time.TimeOnly), s.Row, s.System, s.Metric, withUnit(s.Value, s.Unit),
+			atX(s.X))
+	}
+	var errs []error
+	for round := range o.rounds {
+		errs = append(errs, b.round(ctx, rows, round)...)
+	}
+	return rec, errors.Join(errs...), nil
+}
+
+func atX(x float64) string {
+	if x == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" at %g", x)
+}
+
+// choose returns the rows that were asked for.
+func (o *options) choose() (rows []*row, err error) {
+	for _, r := range allRows() {
+		wanted := len(o.rows) == 0 && !r.asked && (!o.short || r.short)
+		for _, prefix := range o.rows {
+			wanted = wanted || strings.HasPrefix(r.name, prefix)
+		}
+		if wanted {
+			rows = append(rows, r)
+		}
+	}
+	if len(rows) == 0 {
+		return nil, fmt.Errorf("no row begins with any of %q; -rows list lists them", o.rows)
+	}
+	return rows, nil
+}
+
+// round runs every row on every system once: first those that share servers, then each of the others on all systems in turn.
+func (b *bench) round(ctx context.Context, rows []*row, round int) (errs []error) {
+	shared := slices.DeleteFunc(slices.Clone(rows), func(r *row) bool { return !r.shared })
+	own := slices.DeleteFunc(slices.Clone(rows), func(r *row) bool { return r.shared })
+	wants := func(sys *system, r *row) bool {
+		return (!sys.floor || r.floor) && !(sys.java && b.o.short && !r.shared) // an ensemble of Java takes its time to start
+	}
+	if len(shared) > 0 {
+		for _, sys := range b.systems {
+			errs = append(errs, b.sharedRows(ctx, sys, slices.DeleteFunc(slices.Clone(shared), func(r *row) bool { return !wants(sys, r) }), round)...)
+		}
+	}
+	for _, r := range own {
+		for _, sys := range b.systems {
+			if wants(sys, r) {
+				errs = append(errs, b.one(ctx, &runner{bench: b, row: r, sys: sys, round: round}))
+			}
+		}
+	}
+	return errs
+}
+
+// sharedRows starts one ensemble and runs the rows on it.
+func (b *bench) sharedRows(ctx context.Context, sys *system, rows []*row, round int) (errs []error) {
+	c, err := b.start(ctx, sys, 3)
+	if err != nil {
+		return []error{err}
+	}
+	for _, r := range rows {
+		errs = append(errs, b.one(ctx, &runner{bench: b, row: r, sys: sys, cluster: c, round: round}))
+	}
+	return append(errs, c.close())
+}
+
+func (b *bench) one(ctx context.Context, r *runner) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if err := r.row.run(ctx, r); err != nil {
+		err = fmt.Errorf("%s on %s: %w", r.row.name, r.sys.name, err)
+		fmt.Fprintln(os.Stderr, err)
+		return err
+	}
+	return nil
+}
+
+// syncTime is the median time in microseconds of an append and fdatasync of 1 KiB to a file in dir.
+func syncTime(dir string) (float64, error) {
+	f, err := os.CreateTemp(dir, "sync-")
+	if err != nil {
+		return 0, err
+	}
+	defer os.Remove(f.Name())
+	defer f.Close()
+	var took []time.Duration
+	for range 200 {
+		start := time.Now()
+		if _, err := f.Write(make([]byte, payloadBytes)); err != nil {
+			return 0, err
+		}
+		if err := dataSync(f); err != nil {
+			return 0, err
+		}
+		took = append(took, time.Since(start))
+	}
+	slices.Sort(took)
+	return float64(took[len(took)/2]) / float64(time.Microsecond), nil
+}
+
+// show prints the table and writes what was asked for.
+func show(o *options, rec *record) error {
+	sum := summarise(rec)
+	if err := sum.table(os.Stdout); err != nil {
+		return err
+	}
+	var errs []error
+	if o.jsonOut != "" {
+		b, err := json.MarshalIndent(rec, "", " ")
+		errs = append(errs, err, os.WriteFile(o.jsonOut, append(b, '\n'), 0o644))
+	}
+	if o.mdOut != "" {
+		var md strings.Builder
+		sum.markdown(&md)
+		errs = append(errs, os.WriteFile(o.mdOut, []byte(md.String()), 0o644))
+	}
+	if o.svgOut != "" {
+		errs = append(errs, os.MkdirAll(o.svgOut, 0o755))
+		for name, svg := range sum.plots() {
+			errs = append(errs, os.WriteFile(filepath.Join(o.svgOut, name+".svg"), []byte(svg), 0o644))
+		}
+	}
+	return errors.Join(errs...)
+}
