@@ -54,7 +54,7 @@ func percentiles(d []time.Duration) string {
 // The time from kill -9 of the leader to the first write that another server acknowledges, and to the first that a session of the dead one
 // gets through.
 func TestFailOverTakesNoTime(t *testing.T) {
-	e := newEnsemble(t, 3, nil)
+	e := newEnsemble(t, layout{voters: 3})
 	e.start()
 	root := dial(t, e.connect(), sessionTimeout)
 	_, err := root.Create(t.Context(), "/x", nil, client.Persistent, nil)
@@ -107,7 +107,7 @@ func TestFailOverTakesNoTime(t *testing.T) {
 // Kills in the middle of a start: recovery, founding, discovery, synchronisation, the installation of a snapshot.
 func TestKillsDuringStarts(t *testing.T) {
 	t.Parallel()
-	e := newEnsemble(t, 3, nil, tiny...)
+	e := newEnsemble(t, layout{voters: 3}, tiny...)
 	rng := rand.New(rand.NewPCG(rand.Uint64(), 1))
 	kills := 0
 	storm := func(n int, ps ...*process) {
@@ -180,9 +180,9 @@ func (p *process) wipe() { require.NoError(p.t, os.RemoveAll(filepath.Join(p.dat
 
 func TestFoldersThatAreNotOurs(t *testing.T) {
 	t.Parallel()
-	e := newEnsemble(t, 3, nil)
+	e := newEnsemble(t, layout{voters: 3})
 	e.start()
-	other := newEnsemble(t, 3, nil)
+	other := newEnsemble(t, layout{voters: 3})
 	other.start()
 	c := dial(t, e.connect(), sessionTimeout)
 	_, err := c.Create(t.Context(), "/ours", nil, client.Persistent, nil)
@@ -254,7 +254,7 @@ func (p *process) status(key string) int {
 // A server that changes its role often is as small afterwards as before.
 func TestRoleChangesLeaveNothingBehind(t *testing.T) {
 	t.Parallel()
-	e := newEnsemble(t, 3, nil)
+	e := newEnsemble(t, layout{voters: 3})
 	e.start()
 	w := startWorkload(t, e, rand.Uint64())
 	figures := func() (out []string) {
@@ -298,7 +298,7 @@ func TestRoleChangesLeaveNothingBehind(t *testing.T) {
 // Many clients whose server dies all come back in time.
 func TestAStormOfClientsKeepsItsSessions(t *testing.T) {
 	t.Parallel()
-	e := newEnsemble(t, 3, nil)
+	e := newEnsemble(t, layout{voters: 3})
 	e.start()
 	n := rounds(200, 1000)
 	clients := make([]*client.Client, n)
@@ -368,7 +368,7 @@ func TestAStormOfClientsKeepsItsSessions(t *testing.T) {
 // Members that were wiped one after the other, a majority that comes back in every order, and a majority that is gone.
 func TestWipedMembersAndOrdersOfReturn(t *testing.T) {
 	t.Parallel()
-	e := newEnsemble(t, 3, nil, append(slices.Clone(tiny), "zkd.notifyMax=200")...)
+	e := newEnsemble(t, layout{voters: 3}, append(slices.Clone(tiny), "zkd.notifyMax=200")...)
 	e.start()
 	w := startWorkload(t, e, rand.Uint64())
 	for _, p := range e.procs {

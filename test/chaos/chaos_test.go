@@ -17,6 +17,7 @@ import (
 
 // run is one ensemble under attack.
 type run struct {
+	layout
 	t    *testing.T
 	e    *ensemble
 	w    *workload
@@ -117,7 +118,7 @@ var faults = []fault{
 		l := r.e.leader()
 		heal := r.cut(touch(r.e.others(r.rng, l)[0].i), block)
 		l.stop()
-		if len(r.e.procs) == 3 { // nobody leads with one of three
+		if r.voters == 3 { // nobody leads with one of three
 			l.start()
 		}
 		return func() {
@@ -156,14 +157,14 @@ func (r *run) round(f fault) string {
 	return ""
 }
 
-func attack(t *testing.T, servers, rounds int, settings ...string) {
+func attack(t *testing.T, l layout, rounds int, settings ...string) {
 	seed := rand.Uint64()
 	if s, err := strconv.ParseUint(os.Getenv("ZKD_SEED"), 10, 64); err == nil {
 		seed = s
 	}
-	e := newEnsemble(t, servers, nil, settings...)
+	e := newEnsemble(t, l, settings...)
 	e.start()
-	r := &run{t: t, e: e, w: startWorkload(t, e, seed), rng: rand.New(rand.NewPCG(seed, 0))}
+	r := &run{layout: l, t: t, e: e, w: startWorkload(t, e, seed), rng: rand.New(rand.NewPCG(seed, 0))}
 	var watchers []*watcher
 	for i := range 3 {
 		watchers = append(watchers, r.w.watch(r.w.keptKey(i)))
@@ -171,7 +172,7 @@ func attack(t *testing.T, servers, rounds int, settings ...string) {
 	var plan []fault
 	for len(plan) < rounds { // each fault once before one comes again
 		for _, i := range r.rng.Perm(len(faults)) {
-			if servers >= faults[i].min {
+			if l.voters >= faults[i].min {
 				plan = append(plan, faults[i])
 			}
 		}
@@ -216,12 +217,17 @@ func rounds(short, whole int) int {
 
 func TestThreeServersUnderAttack(t *testing.T) {
 	t.Parallel()
-	attack(t, 3, rounds(16, 200))
+	attack(t, layout{voters: 3}, rounds(16, 200))
+}
+
+func TestVotersAndObserversUnderAttack(t *testing.T) {
+	t.Parallel()
+	attack(t, layout{voters: 3, observers: 2}, rounds(10, 100), "zkd.tailBytes=4096")
 }
 
 func TestFiveServersWithTinyLimitsUnderAttack(t *testing.T) {
 	t.Parallel()
-	attack(t, 5, rounds(16, 200), tiny...)
+	attack(t, layout{voters: 5}, rounds(16, 200), tiny...)
 }
 
 func TestAFollowersFullDiskIsItsOwnTrouble(t *testing.T) {
@@ -231,7 +237,7 @@ func TestAFollowersFullDiskIsItsOwnTrouble(t *testing.T) {
 		t.Skipf("a small file system cannot be had: %v %s", err, out)
 	}
 	t.Cleanup(func() { _ = exec.Command("umount", "-l", small).Run() })
-	e := newEnsemble(t, 3, map[int]string{0: small}, "zkd.segmentBytes=262144")
+	e := newEnsemble(t, layout{voters: 3, dirs: map[int]string{0: small}}, "zkd.segmentBytes=262144")
 	e.start()
 	w := startWorkload(t, e, rand.Uint64())
 	full := e.procs[0]

@@ -101,15 +101,22 @@ func ports(t *testing.T, n int) []int {
 	return out
 }
 
-// newEnsemble lays out n servers; settings are further lines of every zoo.cfg. dirs may name other data folders. Nothing is started.
-func newEnsemble(t *testing.T, n int, dirs map[int]string, settings ...string) *ensemble {
+// layout is what an ensemble is made of.
+type layout struct {
+	voters, observers int            // the observers have the largest numbers
+	dirs              map[int]string // data folders, by server from 0; the others get one of their own
+}
+
+// newEnsemble lays out servers; settings are further lines of every zoo.cfg. Nothing is started.
+func newEnsemble(t *testing.T, l layout, settings ...string) *ensemble {
+	n := l.voters + l.observers
 	e := &ensemble{t: t, net: newNetwork(t, n)}
 	p := ports(t, 3*n)
 	addr := func(k int) string { return fmt.Sprintf("127.0.0.1:%d", p[k]) }
 	for i := range n {
 		pr := &process{t: t, i: i, dir: t.TempDir(), client: addr(3*i + 2)}
 		pr.data = pr.dir
-		if d := dirs[i]; d != "" {
+		if d := l.dirs[i]; d != "" {
 			pr.data = d
 		}
 		var err error
@@ -124,7 +131,11 @@ func newEnsemble(t *testing.T, n int, dirs map[int]string, settings ...string) *
 			}
 			_, peerPort, _ := net.SplitHostPort(peer)
 			_, electionPort, _ := net.SplitHostPort(election)
-			lines = append(lines, fmt.Sprintf("server.%d=127.0.0.1:%s:%s", j+1, peerPort, electionPort))
+			role := "participant"
+			if j >= l.voters {
+				role = "observer"
+			}
+			lines = append(lines, fmt.Sprintf("server.%d=127.0.0.1:%s:%s:%s", j+1, peerPort, electionPort, role))
 		}
 		require.NoError(t, os.WriteFile(filepath.Join(pr.dir, "zoo.cfg"), []byte(strings.Join(lines, "\n")+"\n"), 0o600))
 		require.NoError(t, os.WriteFile(filepath.Join(pr.data, "myid"), []byte(strconv.Itoa(i+1)), 0o600))
@@ -246,7 +257,10 @@ func (e *ensemble) start() {
 func (e *ensemble) waitServing() {
 	e.t.Helper()
 	for _, p := range e.procs {
-		eventually(e.t, fmt.Sprintf("server %d serves and counts", p.i+1), func() bool { return p.mode() != "" && p.mntr("zk_votable")[0] == "1" })
+		eventually(e.t, fmt.Sprintf("server %d serves and counts", p.i+1), func() bool {
+			m := p.mode()
+			return m == "observer" || m != "" && p.mntr("zk_votable")[0] == "1"
+		})
 	}
 }
 
