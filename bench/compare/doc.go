@@ -4,7 +4,6 @@
 //	go run ./bench/compare -rows set-1x1,fill -rounds 5
 //	go run ./bench/compare -short              one short round of each kind, for the exit code
 //	go run ./bench/compare -from r.json -svg docs/plots -md table.md    tables and plots of an earlier run
-//	go run ./bench/compare load get -server …  one workload on servers that run already (as zkcli bench)
 //
 // In each round every system is started afresh, runs the rows, and is stopped before the next begins, so that what changes on the
 // machine meanwhile meets all of them. Systems: zkd, built from this checkout; zk38, ZooKeeper as Debian installs it, if Java and its

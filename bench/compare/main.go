@@ -10,7 +10,6 @@ import (
 	"syscall"
 
 	"github.com/zkd-project/zkd/bench/echo"
-	"github.com/zkd-project/zkd/bench/load"
 )
 
 func main() {
@@ -21,13 +20,8 @@ func main() {
 }
 
 func run(ctx context.Context, args []string) int {
-	if len(args) > 0 {
-		switch args[0] {
-		case "load":
-			return load.Command(ctx, "load", nil, args[1:], os.Stdout, os.Stderr)
-		case "echo":
-			return runEcho(ctx, args[1:])
-		}
+	if len(args) > 0 && args[0] == "echo" {
+		return runEcho(ctx, args[1:])
 	}
 	return compare(ctx, args)
 }
