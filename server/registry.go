@@ -36,7 +36,7 @@ func (g *registry) add(c *conn) (refused string) {
 	case g.maxPerAddr > 0 && addr.IsValid() && g.perAddr[addr] >= g.maxPerAddr:
 		return "too many connections from this address (maxClientCnxns)"
 	case g.maxConns > 0 && len(g.conns) >= g.maxConns:
-		return "too many connections (maxCnxns)"
+		return "too many connections (maxCnxns, or the limit of open files)"
 	case len(g.conns)-len(g.sessions) >= g.maxShaking:
 		return "too many connections that have not shaken hands"
 	}

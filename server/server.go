@@ -66,7 +66,9 @@ func (s *Server) Run(ctx context.Context, ln net.Listener) error {
 		nc, err := ln.Accept()
 		switch {
 		case err == nil:
-			s.tasks.Go(func() { s.serveConn(ctx, nc) })
+			if c := s.admit(nc); c != nil {
+				s.tasks.Go(func() { s.serveConn(ctx, c) })
+			}
 		case ctx.Err() != nil:
 			return nil
 		case errors.Is(err, net.ErrClosed):
@@ -95,15 +97,21 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// serveConn is the life of a connection, in its own goroutine.
-func (s *Server) serveConn(ctx context.Context, nc net.Conn) {
+// admit takes a connection in, or closes it and returns nil. Run calls it, so that there is never more than one too many.
+func (s *Server) admit(nc net.Conn) *conn {
 	c := s.newConn(nc)
-	if why := s.rep.reg.add(c); why != "" {
-		_ = nc.Close() // it has been told nothing
-		s.rep.stats.refused.Add(1)
-		s.complain(c, "client refused", zap.String("reason", why))
-		return
+	why := s.rep.reg.add(c)
+	if why == "" {
+		return c
 	}
+	_ = nc.Close() // it has been told nothing
+	s.rep.stats.refused.Add(1)
+	s.complain(c, "client refused", zap.String("reason", why))
+	return nil
+}
+
+// serveConn is the life of a connection, in its own goroutine.
+func (s *Server) serveConn(ctx context.Context, c *conn) {
 	if ctx.Err() != nil { // closeAll may have looked before
 		c.close()
 	}

@@ -125,7 +125,7 @@ func runEnsemble(ctx context.Context, cfgs []*zooConfig, out, errOut io.Writer) 
 		if err != nil {
 			return err
 		}
-		n, err := newNode(c, log.With(zap.Uint8("sid", uint8(c.Self))))
+		n, err := newNode(c, log.With(zap.Uint8("sid", uint8(c.Self))), len(c.Servers))
 		if err != nil {
 			var fatal *peer.FatalError
 			if errors.As(err, &fatal) && fatal.Code == exitConfig {

@@ -143,7 +143,7 @@ func runServer(ctx context.Context, args []string, out, errOut io.Writer) error 
 	for _, w := range cfg.Warnings {
 		log.Warn("configuration", zap.String("warning", w))
 	}
-	n, err := newNode(cfg, log)
+	n, err := newNode(cfg, log, 1)
 	if err != nil {
 		return err
 	}

@@ -113,13 +113,14 @@ type node struct {
 	ln   net.Listener
 }
 
-// newNode recovers the data and opens the client port; nothing is served yet.
-func newNode(c *zooConfig, log *zap.Logger) (*node, error) {
+// newNode recovers the data and opens the client port; nothing is served yet. share is how many servers this process runs.
+func newNode(c *zooConfig, log *zap.Logger, share int) (*node, error) {
 	pc, err := c.peerConfig()
 	if err != nil {
 		return nil, &peer.FatalError{Code: exitConfig, Err: err}
 	}
 	sc := c.serverConfig(pc.Clock)
+	sc.MaxConns = c.clientLimit(openFiles(), share)
 	if err := sc.Validate(); err != nil {
 		return nil, &peer.FatalError{Code: exitConfig, Err: err}
 	}
