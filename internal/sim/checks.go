@@ -47,6 +47,7 @@ type book struct {
 	hard    zab.HardState
 	log     []zab.Position // ascending; the first is where the log starts
 	damaged bool           // the disk was tampered with; what it held does not count until the server is readmitted
+	rotten  bool           // some cold file lies; nobody knows when it shows
 	doing   zab.Effect     // the operation that is being carried out
 	virgin  bool           // never started
 
@@ -308,16 +309,19 @@ func (c *checks) onDigest(n *node, z txn.Zxid, digest uint64) {
 func (c *checks) onRecovered(n *node) {
 	b, rec := c.book(n), &n.rec
 	c.restarts++
-	log, err := c.readLog(n)
+	log, err := c.readLog(n, rec.Base)
+	if err != nil && b.rotten { // below the snapshot nobody reads at a start; a learner would be told that the log is gone
+		log, err = c.readLog(n, rec.SnapshotAt)
+	}
 	if err != nil {
 		c.w.violate("I-46", n.id, 0, "the recovered log cannot be read: %v", err)
 		return
 	}
+	if b.rotten && rec.Hard.Recovering {
+		b.damaged = true
+	}
 	if !b.damaged && !b.virgin {
 		c.compareStart(n, b, log)
-	}
-	if b.damaged && !rec.Hard.Recovering && !rec.Fresh {
-		b.damaged = false // the damage was none, or was repaired
 	}
 	b.virgin, b.doing = false, nil
 	b.hard, b.log = rec.Hard, log
@@ -332,9 +336,8 @@ func (c *checks) onRecovered(n *node) {
 	}
 }
 
-// readLog reads a server's whole log through its own reader, and checks that it hangs together.
-func (c *checks) readLog(n *node) ([]zab.Position, error) {
-	base := n.rec.Base
+// readLog reads a server's log behind base through its own reader, and checks that it hangs together.
+func (c *checks) readLog(n *node, base zab.Position) ([]zab.Position, error) {
 	log := []zab.Position{base}
 	for {
 		recs, err := n.store.ReadAfter(tip(log).Zxid, 1<<20)
@@ -356,6 +359,9 @@ func (c *checks) readLog(n *node) ([]zab.Position, error) {
 // compareStart: everything that was durable is there, but for what the operation may have done that was under way.
 func (c *checks) compareStart(n *node, b *book, log []zab.Position) {
 	rec := &n.rec
+	if rec.CutBytes > 0 {
+		c.w.count("torn-tail")
+	}
 	if rec.Hard.Recovering && !b.hard.Recovering {
 		if h, ok := b.doing.(zab.SaveHardState); !ok || !h.State.Recovering {
 			c.w.violate("I-45", n.id, 0, "RECOVERING after a start from an undamaged disk: %s", rec.Recovering)
@@ -400,13 +406,17 @@ func (c *checks) onDead(n *node) {
 	delete(c.told, n.id)
 }
 
+// onThawed: what a frozen process does not see is not counted against it.
+func (c *checks) onThawed(n *node) { c.book(n).lostAt = -1 }
+
 func (c *checks) onClosed(n *node) { c.book(n).doing = nil }
 
 // damage: somebody did something to the disk that no crash does.
 func (c *checks) damage(n *node, wiped bool) {
 	b := c.book(n)
-	b.damaged = true
+	b.rotten = !wiped
 	if wiped {
+		b.damaged = true
 		b.log, b.mem, b.hard = make([]zab.Position, 1), make([]zab.Position, 1), zab.HardState{}
 	}
 }
@@ -416,11 +426,11 @@ func (c *checks) onFatal(n *node, code int, err error) {
 	switch {
 	case errors.Is(err, simdisk.ErrPowerCut):
 	case code == zab.ExitDisk && c.w.diskFaults[n.id] > 0:
-	case code == zab.ExitDisk && c.book(n).damaged:
+	case code == zab.ExitDisk && c.book(n).rotten:
 	default:
 		var st *peer.StorageError
 		id := "FATAL-" + string(rune('0'+code))
-		if errors.As(err, &st) && st.Code == zab.ExitCorrupt && c.book(n).damaged {
+		if errors.As(err, &st) && st.Code == zab.ExitCorrupt && c.book(n).rotten {
 			return
 		}
 		c.w.violate(id, n.id, 0, "the process ended: %v", err)

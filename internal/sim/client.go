@@ -52,6 +52,7 @@ type client struct {
 	talked   time.Duration
 	until    time.Duration // end of a burst's pause
 	quiet    bool          // makes no new requests
+	asleep   bool          // the process hangs: no pings, no reconnecting
 	fixed    *node         // the only server that it uses, if not nil
 	versions map[string]int32
 }
@@ -77,7 +78,7 @@ func (c *client) start() {
 
 // connect goes to some server.
 func (c *client) connect() {
-	if c.conn != 0 || c.w.ending && c.session == 0 && c.quiet {
+	if c.conn != 0 || c.asleep || c.w.ending && c.session == 0 && c.quiet {
 		return
 	}
 	c.server = c.w.nodes[c.rng.IntN(len(c.w.nodes))]
@@ -119,6 +120,16 @@ func (c *client) leave() {
 		c.arrive(c.server, c.conn, (*clientConn).shut)
 	}
 	c.disconnected()
+}
+
+// sleep lets the client fall silent, often for longer than its session lasts. The server sees nothing of it.
+func (c *client) sleep() {
+	c.asleep = true
+	c.disconnected()
+	c.w.after(between(c.rng, millis(c.timeout)/4, 3*millis(c.timeout)), func() {
+		c.asleep = false
+		c.connect()
+	})
 }
 
 func (c *client) disconnected() {
@@ -194,6 +205,8 @@ func (c *client) work() {
 		if c.live && !c.quiet && c.w.now >= c.until && len(c.pending) < c.depth {
 			if chance(c.rng, 150) {
 				c.leave() // moves
+			} else if chance(c.rng, 400) && !c.w.ending {
+				c.sleep()
 			} else {
 				c.request(c.choose())
 			}

@@ -450,6 +450,7 @@ func (c *clientConn) revalidated(valid bool) {
 		c.welcome()
 	default:
 		c.state, c.waits = live, false
+		c.advance()
 	}
 }
 

@@ -22,12 +22,6 @@ type verb struct {
 
 var verbs map[string]verb
 
-// filter loses frames of one kind on the way from one node to another.
-type filter struct {
-	from, to zab.ServerID
-	kind     string
-}
-
 func init() {
 	each := func(do func(*World, *node)) func(*World, []string) bool {
 		return func(w *World, args []string) bool {
@@ -248,7 +242,7 @@ func (w *World) moveWall(args []string) bool {
 func (w *World) mayDamage(n *node) bool {
 	lost := 1
 	for _, o := range w.nodes {
-		if b := w.checks.books[o.id]; o != n && !w.observer(o.id) && (b.damaged || b.hard.Recovering || b.virgin) {
+		if b := w.checks.books[o.id]; o != n && !w.observer(o.id) && (b.damaged || b.rotten || b.hard.Recovering || b.hard.Current == 0) {
 			lost++
 		}
 	}
@@ -264,6 +258,7 @@ func (w *World) wipe(n *node) {
 	n.disk = simdisk.NewDisk(0)
 	_ = n.disk.MkdirAll("/data")
 	w.checks.damage(n, true)
+	w.count("wiped")
 }
 
 // rot flips a bit in a file that is not being written: a snapshot, an older segment, one copy of the hard state.
@@ -298,6 +293,7 @@ func (w *World) rot(n *node) {
 	}
 	w.trace(n.id, "rot", 0, name)
 	w.checks.damage(n, false)
+	w.count("rotten")
 }
 
 func (w *World) await(args []string) bool {
@@ -387,7 +383,7 @@ func (w *World) is(args []string) bool {
 // (I-12, I-44, I-45).
 func (c *checks) deep(n *node) {
 	b := c.book(n)
-	if b.damaged || !n.up || n.installing() {
+	if b.damaged || b.rotten || !n.up || n.installing() {
 		return
 	}
 	rec, err := recoverFrom(n.disk.Survivor(), n.id, c.w.sc.Limits.Segment)

@@ -72,6 +72,9 @@ func (h *history) committed(r *txn.Record, t *txn.Txn) {
 	}
 	if t.Op == proto.OpCloseSession && h.model.sessions[t.Session] {
 		h.ended[t.Session] = r.Zxid
+		if t.Conn == 0 {
+			w.count("expired")
+		}
 	}
 	e := h.model.step(r.Zxid, t, ask)
 	if ask != nil {

@@ -188,6 +188,7 @@ func (n *node) die(err error) {
 		code = fe.Code
 	}
 	w.trace(n.id, "fatal", uint64(code), err.Error())
+	w.count(fmt.Sprintf("exit-%d", code))
 	w.checks.onFatal(n, code, err)
 	if errors.Is(err, simdisk.ErrPowerCut) { // CrashAt struck in the middle of an operation
 		n.power()
@@ -254,6 +255,7 @@ func (n *node) thaw() {
 	}
 	n.w.trace(n.id, "thaw", 0, nil)
 	n.frozen = false
+	n.w.checks.onThawed(n)
 	late := n.late
 	n.late = nil
 	life := n.life

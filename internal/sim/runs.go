@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"runtime/debug"
 	"sync"
+	"syscall"
 	"time"
 )
 
@@ -19,7 +20,7 @@ type Total struct {
 	Seeds      int
 	Steps      uint64
 	Simulated  time.Duration
-	Busy       time.Duration // time that the runs took, added up over the jobs
+	CPU        time.Duration // that the process used
 	Ops        int
 	Commits    int
 	Leaders    int
@@ -27,15 +28,16 @@ type Total struct {
 	Slowest    time.Duration // to come together after healing
 	SlowSeed   uint64
 	Violations int
+	Counts     Counts
 }
 
 func (t Total) String() string {
 	rate := 0.0
-	if t.Busy > 0 {
-		rate = t.Simulated.Seconds() / t.Busy.Minutes()
+	if t.CPU > 0 {
+		rate = t.Simulated.Seconds() / t.CPU.Minutes()
 	}
-	return fmt.Sprintf("seeds=%d steps=%d simulated=%v rate=%.0f sim s/CPU min operations=%d commits=%d leaders=%d starts=%d slowest-healing=%v(seed %d) violations=%d",
-		t.Seeds, t.Steps, t.Simulated.Round(time.Second), rate, t.Ops, t.Commits, t.Leaders, t.Starts, t.Slowest.Round(time.Millisecond), t.SlowSeed, t.Violations)
+	return fmt.Sprintf("seeds=%d steps=%d simulated=%v rate=%.0f sim s/CPU min operations=%d commits=%d leaders=%d starts=%d slowest-healing=%v(seed %d) %v violations=%d",
+		t.Seeds, t.Steps, t.Simulated.Round(time.Second), rate, t.Ops, t.Commits, t.Leaders, t.Starts, t.Slowest.Round(time.Millisecond), t.SlowSeed, t.Counts, t.Violations)
 }
 
 func (r Result) String() string {
@@ -50,6 +52,7 @@ func RunSeeds(from uint64, n, jobs int, o Options, each func(r SeedResult, done 
 	var total Total
 	var wg sync.WaitGroup
 	next := from
+	before := cpuTime()
 	for range jobs {
 		wg.Go(func() {
 			for {
@@ -61,32 +64,45 @@ func RunSeeds(from uint64, n, jobs int, o Options, each func(r SeedResult, done 
 				seed := next
 				next++
 				mu.Unlock()
-				began := time.Now()
 				sc := Swarm(seed, o)
 				res := SeedResult{New(sc).Run(), seed, sc.Nodes}
-				took := time.Since(began)
 				mu.Lock()
-				total.add(res, took)
+				total.add(res)
 				each(res, total.Seeds)
 				mu.Unlock()
 			}
 		})
 	}
 	wg.Wait()
+	total.CPU = cpuTime() - before
 	return total
 }
 
-func (t *Total) add(r SeedResult, took time.Duration) {
+// cpuTime is what the process has used.
+func cpuTime() time.Duration {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		return 0
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+func (t *Total) add(r SeedResult) {
 	t.Seeds++
 	t.Steps += r.Steps
 	t.Simulated += r.Time
-	t.Busy += took
 	t.Ops += r.Ops
 	t.Commits += r.Commits
 	t.Leaders += r.Leaders
 	t.Starts += r.Starts
 	if r.Settled > t.Slowest {
 		t.Slowest, t.SlowSeed = r.Settled, r.Seed
+	}
+	if t.Counts == nil {
+		t.Counts = Counts{}
+	}
+	for k, v := range r.Counts {
+		t.Counts[k] += v
 	}
 	if r.Failure != nil {
 		t.Violations++

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"runtime/debug"
+	"strings"
 	"time"
 
 	"github.com/zkd-project/zkd/internal/simdisk"
@@ -38,8 +39,8 @@ type World struct {
 	// diskFaults counts faults that may end a process; a process that ends without one is a violation.
 	diskFaults map[zab.ServerID]int
 	backups    map[zab.ServerID]*simdisk.Disk
-	filters    []filter
 	named      map[string]*op
+	counts     Counts
 
 	step    int // next line of the schedule
 	waited  time.Duration
@@ -75,6 +76,7 @@ type Result struct {
 	Commits int
 	Leaders int
 	Starts  int
+	Counts  Counts
 	Settled time.Duration // from healing to one digest everywhere; 0 in an unbounded run
 }
 
@@ -82,7 +84,7 @@ type Result struct {
 func New(sc *Scenario) *World {
 	sc.defaults()
 	w := &World{sc: sc, revive: true, diskSlow: map[zab.ServerID]time.Duration{}, diskHung: map[zab.ServerID]bool{},
-		diskFaults: map[zab.ServerID]int{}, backups: map[zab.ServerID]*simdisk.Disk{}, named: map[string]*op{}}
+		diskFaults: map[zab.ServerID]int{}, backups: map[zab.ServerID]*simdisk.Disk{}, named: map[string]*op{}, counts: Counts{}}
 	for i := 1; i <= sc.Nodes+sc.Observers; i++ {
 		id := zab.ServerID(i)
 		w.members.Servers = append(w.members.Servers, zab.Server{ID: id, Observer: i > sc.Nodes, PeerAddr: fmt.Sprintf("n%d:1", i),
@@ -181,7 +183,7 @@ func (w *World) result() Result {
 		starts += n.boots
 	}
 	return Result{Failure: w.fail, Hash: splitmix(w.hash ^ w.steps), Steps: w.steps, Time: w.now, Ops: w.history.done, Commits: len(w.checks.ledger),
-		Leaders: len(w.checks.leaders), Starts: starts, Settled: w.Settled}
+		Leaders: len(w.checks.leaders), Starts: starts, Settled: w.Settled, Counts: w.counts}
 }
 
 // finish ends the part with faults.
@@ -212,6 +214,9 @@ func (w *World) finish() {
 
 // converge waits until everybody serves, nobody waits, and all states are equal (I-47).
 func (w *World) converge() {
+	for _, n := range w.nodes {
+		n.start() // one that was being stopped
+	}
 	if why := w.apart(); why != "" {
 		if w.now-w.healed > settle {
 			w.violate("I-47", 0, w.checks.lastCommitted().Zxid, "%v after healing: %s", w.now-w.healed, why)
@@ -266,5 +271,12 @@ func (w *World) leader() *node {
 	return best
 }
 
-// onNote is a word for the operator's log; the trace has it already.
-func (w *World) onNote(*node, zab.Note) {}
+// onNote is a word for the operator's log.
+func (w *World) onNote(_ *node, note zab.Note) {
+	switch note.Message {
+	case zab.NoteSyncStart:
+		w.count("sync-" + strings.ToLower(note.Mode))
+	case zab.NoteReadmitted, zab.NoteRecovering, zab.NoteHandover:
+		w.count(strings.ReplaceAll(note.Message, " ", "-"))
+	}
+}
