@@ -155,8 +155,9 @@ func (n *Node) answered(p *peer) bool {
 		return down || p.hasOwn && !ahead(p.own, n.vote)
 	}
 	switch {
-	case p.hasSaid: // its role, in answer to this election
-		return p.said.State == zab.Leading || n.saysLeading(p.said.Leader)
+	case p.hasSaid: // its role, in answer to this election; one that already follows this server has voted for it
+		return p.said.State == zab.Leading || n.saysLeading(p.said.Leader) ||
+			n.vote.Leader == n.cfg.Self && n.supports(p.id, n.cfg.Self, true)
 	case !p.hasLast || p.last.State != zab.Looking || p.last.Votable:
 		return false // a votable one without a vote is about to have one
 	default:

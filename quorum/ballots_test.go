@@ -111,6 +111,9 @@ func twinComplete(n *Node) bool {
 		if p.hasSaid && p.said.State == zab.Following {
 			l := n.peer(p.said.Leader)
 			answered = answered || l != nil && l.hasSaid && l.said.State == zab.Leading
+			if p.said.Leader == n.cfg.Self && n.vote.Leader == n.cfg.Self && p.said.Round == n.round && p.said.EstablishedEpoch == 0 {
+				answered = true // it has elected this server
+			}
 		}
 		if !p.hasSaid && p.hasLast && !p.last.Votable {
 			answered = true // supports nobody; this node's Ec is not 0
