@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -77,9 +78,13 @@ func startWorkload(t *testing.T, e *ensemble, seed uint64) *workload {
 	}
 	require.NoError(t, root.Close())
 	work := []func(*session){w.keep, w.keep, w.keep, w.keep, w.loosen, w.loosen, w.loosen, w.loosen, w.pair, w.count, w.count, w.comeAndGo}
+	addrs := slices.Repeat([]string{e.connect()}, len(work))
+	for _, p := range e.procs { // these stay with one server each, so that there are writers at all of them all the time
+		work, addrs = append(work, w.keep), append(addrs, p.client)
+	}
 	for i, f := range work {
 		w.wg.Go(func() {
-			s := &session{w: w, name: fmt.Sprintf("s%d", i), i: i, rng: rand.New(rand.NewPCG(seed, uint64(i)))}
+			s := &session{w: w, name: fmt.Sprintf("s%d", i), i: i, addrs: addrs[i], rng: rand.New(rand.NewPCG(seed, uint64(i)))}
 			for w.ctx.Err() == nil {
 				s.open()
 				for s.c != nil && s.c.Err() == nil && pause(w.ctx.Done(), rand.N(thinking)) {
@@ -95,28 +100,36 @@ func (w *workload) keptKey(i int) string { return kept + strconv.Itoa(i) }
 
 // session is one worker with its present session.
 type session struct {
-	w    *workload
-	name string
-	i, n int
-	rng  *rand.Rand
-	c    *client.Client
+	w     *workload
+	name  string
+	i, n  int
+	addrs string
+	rng   *rand.Rand
+	c     *client.Client
 }
+
+// free: it may move to another server, so it has no excuse for losing its session.
+func (s *session) free() bool { return strings.Contains(s.addrs, ",") }
 
 // open begins a session with an ephemeral of its own.
 func (s *session) open() {
 	if s.c != nil && s.c.Err() != nil {
-		if errors.Is(s.c.Err(), client.ErrSessionExpired) {
+		if errors.Is(s.c.Err(), client.ErrSessionExpired) && s.free() {
 			s.w.expired.Add(1)
 		}
 		s.w.forget(s.c)
 	}
-	c, err := client.Dial(s.w.ctx, s.w.e.connect(), client.WithSessionTimeout(sessionTimeout))
+	c, err := client.Dial(s.w.ctx, s.addrs, client.WithSessionTimeout(sessionTimeout))
 	if err != nil {
 		s.c = nil
 		return
 	}
 	s.c = c
 	s.n++
+	if !s.free() {
+		context.AfterFunc(s.w.ctx, func() { c.Close() })
+		return
+	}
 	s.w.vouch(c, fmt.Sprintf("%s%s-%d", alive, s.name, s.n))
 }
 
