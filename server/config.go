@@ -70,6 +70,10 @@ type Config struct {
 	FourLetterWhitelist []string
 	// SuperDigest is the digest id (super:base64) whose owner passes every access check. Empty: nobody does.
 	SuperDigest string
+	// LocalSessions opens sessions that only this server knows. The Replica's machine must be told too.
+	LocalSessions bool
+	// UpgradeSessions makes a local session known to all when it creates its first ephemeral; without it that is refused.
+	UpgradeSessions bool
 	// Version is what srvr and mntr call this server; letters, digits, points and hyphens. Default "3.9.5-zkd".
 	Version string
 	// Built is when; for display behind the version.

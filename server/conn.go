@@ -39,6 +39,7 @@ type conn struct {
 	in     *input        // reader only
 
 	touched atomic.Bool                // since the last Touched
+	local   atomic.Bool                // the session is known to this server only
 	large   atomic.Pointer[largeReply] // to be logged
 
 	mu      sync.Mutex

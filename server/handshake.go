@@ -88,12 +88,16 @@ func (c *conn) ask(q *proto.ConnectRequest) error {
 		c.rep.mu.RLock()
 		c.mu.Lock()
 		served := c.rep.serving
+		var old *conn
 		var err error
 		if served {
-			err = c.askLocked(q)
+			old, err = c.askLocked(q)
 		}
 		c.mu.Unlock()
 		c.rep.mu.RUnlock()
+		if old != nil {
+			old.cut(takenUp)
+		}
 		if served {
 			c.kick()
 			return err
@@ -101,30 +105,41 @@ func (c *conn) ask(q *proto.ConnectRequest) error {
 	}
 }
 
-func (c *conn) askLocked(q *proto.ConnectRequest) error {
+// takenUp is why a connection is cut whose client has a newer one.
+const takenUp = "session was taken up through another connection"
+
+// askLocked returns the connection that had the session, if this server alone could decide.
+func (c *conn) askLocked(q *proto.ConnectRequest) (old *conn, err error) {
 	m := c.rep.machine
 	if c.state != shaking {
-		return errClosed
+		return nil, errClosed
 	}
 	if q.LastZxidSeen > int64(m.LastZxid()) {
-		return fmt.Errorf("%w: %v", errAhead, txn.Zxid(q.LastZxidSeen))
+		return nil, fmt.Errorf("%w: %v", errAhead, txn.Zxid(q.LastZxidSeen))
 	}
 	c.timeout = c.srv.negotiate(q.TimeOut)
 	c.hasRO = q.HasReadOnly
 	c.asked = true
 	if q.SessionID == 0 {
 		c.session = c.srv.newSessionID()
+		if c.srv.cfg.LocalSessions {
+			c.openLocal()
+			return nil, nil
+		}
 		c.srv.replicator.Submit([]txn.Request{{Session: c.session, Op: proto.OpCreateSession, Origin: c.rep.cfg.SelfID, Conn: c.id,
 			Payload: txn.AppendTimeout(nil, c.timeout)}})
-		return nil
+		return nil, nil
 	}
 	c.session = txn.SessionID(q.SessionID)
 	if !session.CheckPassword(m.Secret(), c.session, q.Passwd) {
 		c.refuse("wrong password")
-		return nil
+		return nil, nil
+	}
+	if old, ok := c.takeUpLocal(); ok {
+		return old, nil
 	}
 	c.srv.askSession(c)
-	return nil
+	return nil, nil
 }
 
 // negotiate puts a wanted timeout in milliseconds between the bounds.
@@ -181,7 +196,7 @@ func (c *conn) revalidated(a zab.Revalidated) {
 	c.mu.Unlock()
 	c.rep.mu.RUnlock()
 	if old != nil {
-		old.cut("session was taken up through another connection")
+		old.cut(takenUp)
 	}
 	c.kick()
 }

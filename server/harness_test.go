@@ -61,7 +61,7 @@ func newSolo(t testing.TB, cfg Config, ln net.Listener) *solo {
 
 func newSoloWith(t testing.TB, cfg Config, ln net.Listener, log *zap.Logger) *solo {
 	require.NoError(t, cfg.Validate())
-	rep := NewReplica(cfg, statemachine.Config{})
+	rep := NewReplica(cfg, statemachine.Config{LocalSessions: cfg.LocalSessions})
 	s := &solo{t: t, rep: rep, srv: New(cfg, rep, log), ln: ln, epoch: 1}
 	s.wake = sync.NewCond(&s.mu)
 	s.srv.Attach(s)

@@ -59,7 +59,7 @@ func (s *Server) mntrState(line func(string, any)) {
 	line("ephemerals_count", m.EphemeralCount())
 	line("approximate_data_size", m.DataSize())
 	line("global_sessions", m.SessionCount())
-	line("local_sessions", 0)
+	line("local_sessions", s.rep.locals.len())
 	line("applied_zxid", fmt.Sprintf("0x%x", uint64(m.LastZxid())))
 	line("digest", fmt.Sprintf("0x%x", m.Digest()))
 }

@@ -43,6 +43,9 @@ func (c *conn) takeFrame(frame []byte, now time.Duration) error {
 	}
 	e := entry{xid: xid, op: op, ids: c.ids, at: now}
 	c.over = op == proto.OpCloseSession || !op.Known()
+	if c.local.Load() {
+		c.placeLocal(&e, body)
+	}
 	if c.q.len() == 0 && !e.barrier() {
 		e.body, e.at = body, quick
 		c.execute(&e)
@@ -93,6 +96,9 @@ func (c *conn) start() {
 			e.sync = c.srv.askSync(c)
 		default:
 			c.begin(e)
+			if e.upgrade {
+				reqs = append(reqs, c.upgradeRequest())
+			}
 			reqs = append(reqs, txn.Request{Session: c.session, Cxid: e.xid, Op: e.op, Origin: c.rep.cfg.SelfID, Conn: c.id,
 				Payload: e.body, Auth: e.ids})
 		}
@@ -191,6 +197,11 @@ func (c *conn) reply(xid int32, zxid txn.Zxid, err proto.ErrCode, body func([]by
 
 // execute answers a request that needs only this server. e.body may alias the input.
 func (c *conn) execute(e *entry) {
+	if e.here {
+		c.executeLocal(e)
+		c.took(e)
+		return
+	}
 	switch e.op {
 	case proto.OpPing:
 		c.reply(proto.XidPing, c.rep.machine.LastZxid(), proto.OK, nil)

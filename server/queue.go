@@ -24,11 +24,15 @@ type entry struct {
 	body     []byte     // the request's record, a copy
 	ids      []proto.ID // what the connection had proven when the request came
 	sync     uint64     // of a sync under way
+	here     bool       // a write that this server answers alone, with err: see placeLocal
+	upgrade  bool       // a createSession goes before it
 	at       time.Duration
 }
 
 // barrier reports whether the entry needs the ensemble; a read does not.
-func (e *entry) barrier() bool { return e.op == proto.OpSync || e.op.IsWrite() && e.op.Known() }
+func (e *entry) barrier() bool {
+	return !e.here && (e.op == proto.OpSync || e.op.IsWrite() && e.op.Known())
+}
 
 // queue is requests in the order of arrival. entries[head:] wait; those before started have been looked at for an early start.
 type queue struct {

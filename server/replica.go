@@ -26,6 +26,7 @@ type Replica struct {
 	machineCfg       statemachine.Config
 	reg              *registry
 	watches          *watchTable
+	locals           *locals
 	stats            stats
 	outstanding      atomic.Int64 // writes and syncs of clients under way
 	outstandingBytes atomic.Int64 // in their records
@@ -56,7 +57,7 @@ type waiter struct {
 // NewReplica returns the state before the first transaction. cfg must be valid.
 func NewReplica(cfg Config, machineCfg statemachine.Config) *Replica {
 	cfg = cfg.withDefaults()
-	r := &Replica{cfg: cfg, machineCfg: machineCfg, machine: statemachine.New(machineCfg), reg: newRegistry(cfg), watches: newWatchTable()}
+	r := &Replica{cfg: cfg, machineCfg: machineCfg, machine: statemachine.New(machineCfg), reg: newRegistry(cfg), watches: newWatchTable(), locals: newLocals(cfg.TickTime)}
 	r.stats.start = cfg.Wall()
 	return r
 }

@@ -23,6 +23,7 @@ func (s *Server) Serve(role zab.Role, leader zab.ServerID, epoch txn.Epoch) {
 	resumed := 0
 	for _, c := range s.rep.reg.attached() {
 		resumed += s.claim(c)
+		c.kick()
 	}
 	s.log.Info("serving clients", zap.Stringer("role", role), zap.Uint8("leader", uint8(leader)), zap.Uint32("epoch", uint32(epoch)),
 		zap.Int("held", resumed))
@@ -34,6 +35,11 @@ func (s *Server) claim(c *conn) int {
 	defer c.mu.Unlock()
 	if c.state != held {
 		return 0
+	}
+	if c.local.Load() { // nobody else knows it
+		c.state = live
+		c.changed.Broadcast()
+		return 1
 	}
 	c.state, c.asked, c.claimed = claiming, true, s.cfg.Now()
 	s.askSession(c)
@@ -137,6 +143,9 @@ func (s *Server) refused(c *conn, f *zab.Refusal) (asked entry) {
 	e, ambiguous := c.q.write(f.Cxid)
 	if e != nil {
 		asked = *e
+		if e.upgrade {
+			c.upgradeRefused()
+		}
 	}
 	code, tell := refusalCode(f.Code)
 	switch {

@@ -203,8 +203,14 @@ func TestAnswersOfAnOldRole(t *testing.T) {
 
 // expiring is an ensemble whose clock is the bubble's.
 func expiring(t *testing.T) (s *solo, dial func() *client, end func()) {
+	return expiringWith(t, func(*Config) {})
+}
+
+func expiringWith(t *testing.T, change func(*Config)) (s *solo, dial func() *client, end func()) {
 	ln := &pipeListener{conns: make(chan net.Conn), closed: make(chan struct{})}
-	s = newSolo(t, testConfig(), ln)
+	cfg := testConfig()
+	change(&cfg)
+	s = newSolo(t, cfg, ln)
 	s.do(s.lead)
 	return s, func() *client {
 		a, b := net.Pipe()

@@ -178,6 +178,7 @@ func (s *Server) sweep(ctx context.Context) {
 			return
 		case <-t.C:
 			now := s.cfg.Now()
+			s.expireLocals(now)
 			for _, c := range s.rep.reg.all() {
 				if c.overdue(now, s.cfg.HandshakeTimeout, s.cfg.RequestTimeout) {
 					c.close()

@@ -20,6 +20,10 @@ func (r *Replica) Touched() []zab.Touch {
 	touches := make([]zab.Touch, 0, len(heard))
 	for _, c := range heard {
 		c.touched.Store(false)
+		if c.local.Load() {
+			r.locals.touch(c.session, c.timeout, r.cfg.Now())
+			continue
+		}
 		touches = append(touches, zab.Touch{Session: c.session, TimeoutMillis: c.timeout})
 	}
 	return touches
@@ -112,6 +116,7 @@ func (r *Replica) noteEnding(q *txn.Request) {
 
 // opened: a session was created. The caller holds mu.
 func (r *Replica) opened(t *txn.Txn, timeoutMillis int32) {
+	r.upgraded(t.Session)
 	if r.tracker != nil {
 		r.tracker.Add(t.Session, millis(timeoutMillis), r.cfg.Now())
 		r.tracker.SetOwner(t.Session, t.Origin)
@@ -124,6 +129,7 @@ func (r *Replica) ended(t *txn.Txn) {
 	if r.tracker != nil {
 		r.tracker.Remove(t.Session)
 	}
+	r.locals.remove(t.Session)
 	c := r.reg.bySession(t.Session)
 	if c == nil || t.Origin == r.cfg.SelfID && t.Conn == c.id {
 		return

@@ -13,6 +13,7 @@ type Config struct {
 	SkipACL       bool // every permission check passes
 	ExtendedTypes bool // znodes with a time to live may be created
 	EnforceQuota  bool // hard limits of quotas are enforced
+	LocalSessions bool // a session that is not known may be one that only its server knows: it may do anything but own ephemerals
 
 	// Ensemble is the membership that /zookeeper/config shows, and EnsembleMillis when it was read, in milliseconds since 1970. Apart
 	// from that node, which no digest covers, the state does not depend on it. "": the node is empty.

@@ -58,6 +58,9 @@ func (c *creation) owner(session txn.SessionID) txn.SessionID {
 }
 
 func (m *Machine) create(r *txn.Request, c *creation) (txn.Body, proto.ErrCode) {
+	if isSession(c.owner(r.Session)) && !m.knows(r.Session) {
+		return nil, proto.ErrSessionExpired
+	}
 	if c.PathNull {
 		return nil, proto.ErrMarshalling
 	}

@@ -13,10 +13,16 @@ func (m *Machine) checkSession(id txn.SessionID) proto.ErrCode {
 	if _, ending := m.pending.closing[id]; ending {
 		return proto.ErrSessionExpired
 	}
-	if _, open := m.sessions.Timeout(id); !open && m.pending.opening[id] == 0 {
+	if !m.cfg.LocalSessions && !m.knows(id) {
 		return proto.ErrSessionExpired
 	}
 	return proto.OK
+}
+
+// knows reports whether a session is open, or will be.
+func (m *Machine) knows(id txn.SessionID) bool {
+	_, open := m.sessions.Timeout(id)
+	return open || m.pending.opening[id] > 0
 }
 
 func (m *Machine) createSession(r *txn.Request) (txn.Body, proto.ErrCode) {
@@ -34,6 +40,9 @@ func (m *Machine) closeSession(r *txn.Request) (txn.Body, proto.ErrCode) {
 	if code := m.checkSession(r.Session); code != proto.OK {
 		return nil, code
 	}
+	if !m.knows(r.Session) {
+		return nil, proto.ErrSessionExpired
+	}
 	m.pending.close(m.tree, r.Session)
 	return &txn.CloseSession{}, proto.OK
 }
@@ -49,7 +58,7 @@ func (m *Machine) secret(r *txn.Request) (txn.Body, proto.ErrCode) {
 func (m *Machine) reconfig(r *txn.Request) proto.ErrCode {
 	var q proto.ReconfigRequest
 	if q.Decode(proto.NewReader(r.Payload)) != nil {
-		return proto.ErrMarshalling
+		return undecodable
 	}
 	if code := m.checkSession(r.Session); code != proto.OK {
 		return code

@@ -55,7 +55,7 @@ func (c *zooConfig) serverConfig(clock env.Clock) server.Config {
 	}
 	sc := server.Config{SelfID: c.Self, Standalone: len(c.Servers) == 1, TickTime: c.TickTime, MinSessionTimeout: max(c.MinTimeout, 0), MaxSessionTimeout: max(c.MaxTimeout, 0),
 		MaxClientCnxns: conns, MaxConns: c.MaxCnxns, MaxFrame: c.JuteMaxBuffer, GlobalOutstanding: c.GlobalOutstanding,
-		FourLetterWhitelist: c.Words, SuperDigest: c.SuperDigest, Version: serverVersion(), Built: buildTime(),
+		FourLetterWhitelist: c.Words, SuperDigest: c.SuperDigest, LocalSessions: c.localSessions(), UpgradeSessions: c.UpgradeSessions, Version: serverVersion(), Built: buildTime(),
 		FadeEvery: c.FadeEvery, FadePerMinute: c.FadePerMinute, NeverUsed: c.NeverUsed, ClientPort: c.ClientPort,
 		DataDir: c.LogDir, SnapDir: c.DataDir, Now: clock.Now, Wall: clock.Wall}
 	for _, s := range c.Servers {
@@ -67,9 +67,12 @@ func (c *zooConfig) serverConfig(clock env.Clock) server.Config {
 }
 
 func (c *zooConfig) machineConfig(now time.Time) statemachine.Config {
-	return statemachine.Config{MaxTxnBytes: c.maxTxn(), SkipACL: c.SkipACL, ExtendedTypes: c.ExtendedTypes, EnforceQuota: c.EnforceQuota,
+	return statemachine.Config{MaxTxnBytes: c.maxTxn(), SkipACL: c.SkipACL, ExtendedTypes: c.ExtendedTypes, EnforceQuota: c.EnforceQuota, LocalSessions: c.localSessions(),
 		Ensemble: c.ensembleText(), EnsembleMillis: now.UnixMilli()}
 }
+
+// localSessions: as in ZooKeeper, only members of an ensemble have them.
+func (c *zooConfig) localSessions() bool { return c.LocalSessions && len(c.Servers) > 1 }
 
 // ensembleText is the membership as /zookeeper/config shows it; a server without others shows nothing there.
 func (c *zooConfig) ensembleText() string {

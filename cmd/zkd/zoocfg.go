@@ -39,6 +39,8 @@ type zooConfig struct {
 	SuperDigest       string
 	ExtendedTypes     bool
 	EnforceQuota      bool
+	LocalSessions     bool
+	UpgradeSessions   bool
 	FadeEvery         time.Duration // how often containers and TTL nodes are looked at
 	FadePerMinute     int
 	NeverUsed         time.Duration // 0: unused containers stay
@@ -63,7 +65,7 @@ var ignoredKeys = []string{"admin.*", "autopurge.purgeInterval", "electionAlg", 
 	"quorumCnxnTimeoutMs", "preAllocSize", "snapSizeLimitInKb", "metricsProvider.*", "standaloneEnabled", "reconfigEnabled", "syncEnabled",
 	"fsync.warningthresholdms", "commitLogCount", "maxResponseCacheSize", "maxGetChildrenResponseCacheSize", "serverCnxnFactory",
 	"client.portUnification", "ssl.*", "secureClientPort", "secureClientPortAddress", "portUnification", "sslQuorum", "authProvider.*",
-	"digest.enabled", "snapshot.*", "localSessionsEnabled", "localSessionsUpgradingEnabled", "readonlymode.enabled",
+	"digest.enabled", "snapshot.*", "readonlymode.enabled",
 	"clientPortListenBacklog", "peerType", "learner.*", "observer.*", "multiAddress.*", "tcpKeepAlive", "nio.*",
 	"netty.*", "maxBatchSize", "requestThrottler.*", "request_throttle_*", "largeRequestMaxBytes", "largeRequestThreshold",
 	"advancedFlowControlEnabled", "commitProcessor.*", "closeSessionTxn.enabled", "zookeeper.*", "dynamicConfigFile", "traceFile",
@@ -72,8 +74,8 @@ var ignoredKeys = []string{"admin.*", "autopurge.purgeInterval", "electionAlg", 
 // notHonoured are ignored keys whose absence an operator would notice: the warning says so more loudly.
 var notHonoured = map[string]string{
 	"ssl.*": "TLS is not there yet", "secureClientPort": "TLS is not there yet", "sslQuorum": "TLS is not there yet",
-	"authProvider.*":       "no further authentication provider is there yet",
-	"localSessionsEnabled": "every session is a global one", "readonlymode.enabled": "there is no read-only mode yet",
+	"authProvider.*":               "no further authentication provider is there yet",
+	"readonlymode.enabled":         "there is no read-only mode yet",
 	"peerType":                     "the role comes from the server.N line",
 	"dynamicConfigFile":            "put the server.N lines into this file",
 	"sessionRequireClientSASLAuth": "SASL is not there yet", "quorum.auth.*": "peers do not authenticate each other yet",
@@ -81,25 +83,27 @@ var notHonoured = map[string]string{
 
 // setters read one value each.
 var setters = map[string]func(*zooConfig, string) error{
-	"clientPort":                intTo(func(c *zooConfig) *int { return &c.ClientPort }, 0, 65535),
-	"clientPortAddress":         func(c *zooConfig, v string) error { c.ClientPortAddress = v; return nil },
-	"dataDir":                   func(c *zooConfig, v string) error { c.DataDir = v; return nil },
-	"dataLogDir":                func(c *zooConfig, v string) error { c.LogDir = v; return nil },
-	"tickTime":                  millisTo(func(c *zooConfig) *time.Duration { return &c.TickTime }, 10),
-	"initLimit":                 intTo(func(c *zooConfig) *int { return &c.InitLimit }, 1, 1<<30),
-	"syncLimit":                 intTo(func(c *zooConfig) *int { return &c.SyncLimit }, 1, 1<<30),
-	"snapCount":                 intTo(func(c *zooConfig) *int { return &c.SnapCount }, 2, 1<<31-1),
-	"maxClientCnxns":            intTo(func(c *zooConfig) *int { return &c.MaxClientCnxns }, 0, 1<<31-1),
-	"maxCnxns":                  intTo(func(c *zooConfig) *int { return &c.MaxCnxns }, 0, 1<<31-1),
-	"minSessionTimeout":         millisTo(func(c *zooConfig) *time.Duration { return &c.MinTimeout }, -1),
-	"maxSessionTimeout":         millisTo(func(c *zooConfig) *time.Duration { return &c.MaxTimeout }, -1),
-	"jute.maxbuffer":            intTo(func(c *zooConfig) *int { return &c.JuteMaxBuffer }, 1024, 256<<20),
-	"globalOutstandingLimit":    intTo(func(c *zooConfig) *int { return &c.GlobalOutstanding }, 1, 1<<31-1),
-	"autopurge.snapRetainCount": intTo(func(c *zooConfig) *int { return &c.RetainSnaps }, 1, 1<<20),
-	"4lw.commands.whitelist":    func(c *zooConfig, v string) error { c.Words = splitList(v); return nil },
-	"skipACL":                   boolTo(func(c *zooConfig) *bool { return &c.SkipACL }),
-	"enforceQuota":              boolTo(func(c *zooConfig) *bool { return &c.EnforceQuota }),
-	"extendedTypesEnabled":      boolTo(func(c *zooConfig) *bool { return &c.ExtendedTypes }),
+	"clientPort":                    intTo(func(c *zooConfig) *int { return &c.ClientPort }, 0, 65535),
+	"clientPortAddress":             func(c *zooConfig, v string) error { c.ClientPortAddress = v; return nil },
+	"dataDir":                       func(c *zooConfig, v string) error { c.DataDir = v; return nil },
+	"dataLogDir":                    func(c *zooConfig, v string) error { c.LogDir = v; return nil },
+	"tickTime":                      millisTo(func(c *zooConfig) *time.Duration { return &c.TickTime }, 10),
+	"initLimit":                     intTo(func(c *zooConfig) *int { return &c.InitLimit }, 1, 1<<30),
+	"syncLimit":                     intTo(func(c *zooConfig) *int { return &c.SyncLimit }, 1, 1<<30),
+	"snapCount":                     intTo(func(c *zooConfig) *int { return &c.SnapCount }, 2, 1<<31-1),
+	"maxClientCnxns":                intTo(func(c *zooConfig) *int { return &c.MaxClientCnxns }, 0, 1<<31-1),
+	"maxCnxns":                      intTo(func(c *zooConfig) *int { return &c.MaxCnxns }, 0, 1<<31-1),
+	"minSessionTimeout":             millisTo(func(c *zooConfig) *time.Duration { return &c.MinTimeout }, -1),
+	"maxSessionTimeout":             millisTo(func(c *zooConfig) *time.Duration { return &c.MaxTimeout }, -1),
+	"jute.maxbuffer":                intTo(func(c *zooConfig) *int { return &c.JuteMaxBuffer }, 1024, 256<<20),
+	"globalOutstandingLimit":        intTo(func(c *zooConfig) *int { return &c.GlobalOutstanding }, 1, 1<<31-1),
+	"autopurge.snapRetainCount":     intTo(func(c *zooConfig) *int { return &c.RetainSnaps }, 1, 1<<20),
+	"4lw.commands.whitelist":        func(c *zooConfig, v string) error { c.Words = splitList(v); return nil },
+	"skipACL":                       boolTo(func(c *zooConfig) *bool { return &c.SkipACL }),
+	"enforceQuota":                  boolTo(func(c *zooConfig) *bool { return &c.EnforceQuota }),
+	"localSessionsEnabled":          boolTo(func(c *zooConfig) *bool { return &c.LocalSessions }),
+	"localSessionsUpgradingEnabled": boolTo(func(c *zooConfig) *bool { return &c.UpgradeSessions }),
+	"extendedTypesEnabled":          boolTo(func(c *zooConfig) *bool { return &c.ExtendedTypes }),
 	"DigestAuthenticationProvider.superDigest": func(c *zooConfig, v string) error { c.SuperDigest = v; return nil },
 	"znode.container.checkIntervalMs":          millisTo(func(c *zooConfig) *time.Duration { return &c.FadeEvery }, 1),
 	"znode.container.maxPerMinute":             intTo(func(c *zooConfig) *int { return &c.FadePerMinute }, 1, 1<<31-1),
