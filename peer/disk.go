@@ -77,6 +77,7 @@ func (d *diskWriter) run() {
 			}
 			_, unconfirmed = ops[i].(zab.Append)
 			i += n
+			d.report(i == len(ops))
 		}
 		for _, job := range jobs {
 			if err := job(); err != nil {
@@ -108,6 +109,20 @@ func (d *diskWriter) run() {
 		}
 		<-d.wake
 	}
+}
+
+// report has what step has put into the inbox acted on: by this goroutine if the disk has nothing else to do, else by the loop.
+func (d *diskWriter) report(last bool) {
+	if last {
+		d.mu.Lock()
+		last = len(d.ops) == 0
+		d.mu.Unlock()
+	}
+	if last {
+		d.p.turnHere()
+		return
+	}
+	poke(d.p.inbox.wake)
 }
 
 // failed: the process ends for a cause, so nothing more may be written.
@@ -163,7 +178,7 @@ func (d *diskWriter) step(ops []zab.Effect) (n int, err error) {
 		}
 	}
 	if err == nil {
-		d.p.inbox.put(zab.DiskDone{ID: id})
+		d.p.inbox.addQuietly(0, zab.DiskDone{ID: id})
 	}
 	return n, err
 }

@@ -10,7 +10,7 @@
 // Goroutines. All are started by Run or by what Run started, are in Peer.wg, end when Run's context has ended and the core has
 // said Ended (or at once after a fatal error), and are waited for before Run returns:
 //
-//	loop            one, Run's own: the only caller of the core, the StateMachine and the Edge
+//	loop            one, Run's own: takes turns; see below
 //	disk writer     one: carries out disk effects in order, merges adjacent appends into one fsync, reports DiskDone
 //	accept          one per listening port; one short-lived goroutine per connection until its hello is through
 //	mesh dialler    one per other server; reader and writer per live election connection
@@ -18,6 +18,12 @@
 //	snapshot sender one per SendSnapshot; log reader: one per ReadLog
 //	space watcher   one: looks at the free space once a second
 //	snapshotter     at most one: writes a clone of the state to disk
+//
+// A turn is one Step and everything that follows from it; only in a turn are the core, the StateMachine and the Edge called. Turns are
+// taken one at a time, under Peer.turning: by the loop for timers and for what clients submit, and by a stream's reader or the disk
+// writer itself for what it has just brought, if that is little and no turn is under way. Likewise a turn writes short packets to the
+// streams itself as far as the kernel takes them at once. A hop from one goroutine to the next costs more than most turns: several wakes
+// of threads, which add up to most of what a lone write costs. A turn must not wait for a reader, the disk writer or a socket.
 //
 // Files: peer.go the loop; perform.go effects; disk.go the disk writer; snapshots.go taking, sending, receiving; mesh.go, stream.go,
 // hello.go the network; storage.go, hardstate.go, manifest.go the data directory (no goroutine: internal/sim runs them too).

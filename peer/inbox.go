@@ -31,30 +31,39 @@ func (b *inbox) put(ev zab.Event) { b.add(ev, 0) }
 
 // putSized adds an event of about n bytes and waits while too much is there already.
 func (b *inbox) putSized(ev zab.Event, n int) {
-	b.mu.Lock()
-	for b.bytes > inboxMaxBytes && !b.closed {
-		b.room.Wait()
-	}
-	b.mu.Unlock()
+	b.awaitRoom()
 	b.add(ev, n)
 }
 
-func (b *inbox) add(ev zab.Event, n int) {
+// awaitRoom waits while too much is there.
+func (b *inbox) awaitRoom() {
 	b.mu.Lock()
+	defer b.mu.Unlock()
+	for b.bytes > inboxMaxBytes && !b.closed {
+		b.room.Wait()
+	}
+}
+
+func (b *inbox) add(ev zab.Event, n int) {
+	if b.addQuietly(n, ev) {
+		poke(b.wake)
+	}
+}
+
+// addQuietly adds events of about n bytes and wakes nobody: before it waits for anything the caller must go on to Peer.turnHere, or wake
+// the loop. first is true if nothing was there before.
+//
+//	A adds quietly; B adds behind it and, not being first, wakes nobody; A takes a turn for both, or finds one under way and wakes the loop
+func (b *inbox) addQuietly(n int, evs ...zab.Event) (first bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	if b.closed {
-		b.mu.Unlock()
-		return
+		return false
 	}
-	first := len(b.events) == 0
-	b.events = append(b.events, ev)
+	first = len(b.events) == 0
+	b.events = append(b.events, evs...)
 	b.bytes += n
-	b.mu.Unlock()
-	if first {
-		select {
-		case b.wake <- struct{}{}:
-		default:
-		}
-	}
+	return first
 }
 
 // take returns what waits, in order. The slice is the caller's until the next take.

@@ -94,7 +94,9 @@ type Peer struct {
 	stopOnce sync.Once
 	cause    error // why, if it is not a graceful stop; set before stopped is closed
 
-	// Owned by the loop.
+	// turning is held for a turn, by whoever carries it out, and guards what follows.
+	turning    sync.Mutex
+	armed      zab.Instant        // when the loop's timer wakes it
 	giveUpDial context.CancelFunc // of the newest dial
 	answers    []zab.Event        // answers within the turn
 	touched    map[*stream]struct{}
@@ -387,9 +389,8 @@ func (p *Peer) loop(ctx context.Context) {
 	stopping := ctx.Done()
 	var giveUp env.Timer
 	var giveUpC <-chan time.Time
-	p.turn(nil)
-	for !p.ended {
-		timer.Reset(p.untilNext())
+	p.takeTurn(func() { p.turn(nil) })
+	for p.arm(timer) {
 		select {
 		case <-p.stopped:
 			return
@@ -403,22 +404,61 @@ func (p *Peer) loop(ctx context.Context) {
 			p.log.Warn("stopped without a handover: it took too long")
 			return
 		case <-p.inbox.wake:
-			p.turn(p.inbox.take())
+			p.takeTurn(func() {
+				if evs := p.inbox.take(); len(evs) > 0 {
+					p.turn(evs)
+				}
+			})
 		case <-timer.C():
-			p.turn(append(p.inbox.take(), zab.Tick{}))
+			p.takeTurn(func() { p.turn(append(p.inbox.take(), zab.Tick{})) })
 		}
 	}
 }
 
-func (p *Peer) untilNext() time.Duration {
+func (p *Peer) takeTurn(f func()) {
+	p.turning.Lock()
+	defer p.turning.Unlock()
+	f()
+}
+
+// arm sets the timer to when the next turn is due without an event; false if there will be none.
+func (p *Peer) arm(timer env.Timer) bool {
+	p.turning.Lock()
+	defer p.turning.Unlock()
+	p.armed = p.due()
+	timer.Reset(max(p.armed.Sub(p.now()), 0))
+	return !p.ended
+}
+
+// due is when the next turn must be, with or without an event.
+func (p *Peer) due() zab.Instant {
 	at := p.node.Deadline()
 	if p.dirty {
 		at = min(at, p.published.Add(statusEvery))
 	}
-	return max(at.Sub(p.now()), 0)
+	return at
 }
 
-// turn is one Step and everything that follows from it at once.
+// turnHere carries out a turn for what waits in the inbox on the caller's goroutine, which holds no lock and has put its events quietly.
+// It saves the hop to the loop, which costs more than most turns. If a turn is under way the loop is woken instead.
+func (p *Peer) turnHere() {
+	if !p.turning.TryLock() {
+		poke(p.inbox.wake)
+		return
+	}
+	if !p.ended {
+		if evs := p.inbox.take(); len(evs) > 0 {
+			p.turn(evs)
+		}
+	}
+	early := p.ended || p.due() < p.armed
+	p.turning.Unlock()
+	if early {
+		poke(p.inbox.wake) // the loop has to arm its timer anew, or to end
+	}
+}
+
+// turn is one Step and everything that follows from it at once. The caller holds turning.
 func (p *Peer) turn(evs []zab.Event) {
 	select {
 	case <-p.stopped:

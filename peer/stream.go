@@ -2,11 +2,13 @@ package peer
 
 import (
 	"bufio"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"net"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/zkd-project/zkd/txn"
@@ -17,6 +19,13 @@ import (
 const (
 	writePiece = 256 << 10
 	writeLimit = 10 * time.Second
+	// writeHereBytes is how much whoever queues a packet may write itself.
+	writeHereBytes = 64 << 10
+	// turnHereBytes is how much a stream may have brought for its reader to take the turn itself: more is left to the loop, so that the
+	// reader goes on decoding beside it.
+	turnHereBytes = 32 << 10
+	// keepBuffer is the largest buffer that a stream keeps.
+	keepBuffer = 4 << 20
 )
 
 // stream is one data connection: a learner's at its leader, or the uplink of a learner. Its reader and writer goroutines end with it;
@@ -28,12 +37,18 @@ type stream struct {
 	nc    net.Conn
 	hello *zab.Hello // theirs, when they dialled
 
-	mu     sync.Mutex
-	queue  []outPacket
-	bytes  int         // of queue, about
-	ending bool        // nothing more is queued, and what comes is read and thrown away
-	silent atomic.Bool // the same, for the reader
-	room   sync.Cond   // for the snapshot sender, which waits for the queue to drain
+	raw syscall.RawConn // of nc; nil if it is no socket
+
+	mu      sync.Mutex
+	queue   []outPacket
+	spare   []outPacket // for queue
+	bytes   int         // of queue, about
+	ending  bool        // nothing more is queued, and what comes is read and thrown away
+	silent  atomic.Bool // the same, for the reader
+	writing bool        // somebody writes, and sees to it that what is queued meanwhile is written
+	rest    []byte      // the kernel had no room for it; goes before queue
+	buf     []byte      // of whoever writes
+	room    sync.Cond   // for the snapshot sender, which waits for the queue to drain
 
 	wake chan struct{} // writer: something is queued, or ending
 	done chan struct{} // closed by the reader, last
@@ -51,6 +66,11 @@ func (p *Peer) newStream(nc net.Conn, peer zab.ServerID, h *zab.Hello) *stream {
 	s := &stream{p: p, id: zab.ConnID(p.connID.Add(1)), peer: peer, nc: nc, hello: h,
 		wake: make(chan struct{}, 1), done: make(chan struct{}), snap: make(chan *Receiving, 1)}
 	s.room.L = &s.mu
+	if sc, ok := nc.(syscall.Conn); ok {
+		if raw, err := sc.SyscallConn(); err == nil {
+			s.raw = raw
+		}
+	}
 	return s
 }
 
@@ -92,12 +112,51 @@ func (s *stream) sendSlowly(epoch txn.Epoch, pk zab.Packet) bool {
 	return ok
 }
 
-// flush wakes the writer.
+// flush has what is queued written: at once, as far as the kernel takes it without waiting, or by the writer if it is much.
 func (s *stream) flush() {
-	select {
-	case s.wake <- struct{}{}:
-	default:
+	if !s.writeHere() {
+		poke(s.wake)
 	}
+}
+
+// writeHere writes what is queued on the caller's goroutine: a hop to another costs more than a short write. False: the writer must.
+func (s *stream) writeHere() bool {
+	q, ok := s.take()
+	if !ok {
+		return false
+	}
+	for _, o := range q {
+		s.buf = zab.AppendFrame(s.buf, o.epoch, o.pk)
+	}
+	rest := s.buf
+	err := s.raw.Write(func(fd uintptr) bool {
+		if n, err := syscall.Write(int(fd), rest); err == nil { // an error that lasts is the writer's to find
+			rest = rest[n:]
+		}
+		return true
+	})
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.writing = false
+	clear(q)
+	s.spare = q[:0]
+	if err == nil { // else it is closed
+		s.rest = rest
+	}
+	s.room.Broadcast()
+	return len(s.queue)+len(s.rest) == 0 && !s.ending
+}
+
+// take makes the caller the one who writes and gives it the queue, unless there is nothing, or too much, or another one writes.
+func (s *stream) take() (q []outPacket, ok bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.raw == nil || s.writing || s.ending || len(s.rest) > 0 || len(s.queue) == 0 || s.bytes > writeHereBytes {
+		return nil, false
+	}
+	s.writing, s.buf = true, s.buf[:0]
+	q, s.queue, s.spare, s.bytes = s.queue, s.spare[:0], nil, 0
+	return q, true
 }
 
 // end lets the writer write what is queued and then close our half. The other half is read until the other side closes it: a
@@ -156,42 +215,76 @@ func (s *stream) finish() {
 }
 
 func (s *stream) write() {
-	var buf []byte
 	for {
 		select {
 		case <-s.wake:
 		case <-s.done:
 			return
 		}
-		for {
-			s.mu.Lock()
-			q, ending := s.queue, s.ending
-			s.queue, s.bytes = nil, 0
-			s.mu.Unlock()
-			s.room.Broadcast()
-			if len(q) == 0 {
-				if ending {
-					s.finish()
-					return
-				}
-				break
-			}
-			buf = buf[:0]
-			for i, o := range q {
-				buf = zab.AppendFrame(buf, o.epoch, o.pk)
-				if len(buf) >= writePiece || i == len(q)-1 {
-					if err := writeAll(s.nc, buf); err != nil {
-						s.nc.Close()
-						return
-					}
-					buf = buf[:0]
-				}
-			}
-			if cap(buf) > 4<<20 {
-				buf = nil
+		for more := true; more; {
+			var err error
+			more, err = s.writeOnce()
+			switch {
+			case errors.Is(err, errStopping):
+				s.finish()
+				return
+			case err != nil:
+				s.nc.Close()
+				return // writing stays set: nobody else may
 			}
 		}
 	}
+}
+
+// writeOnce writes what is there; more is false if there was nothing or another one writes, who wakes this goroutine for what is left. The
+// error is errStopping once everything has left and the stream ends.
+func (s *stream) writeOnce() (more bool, err error) {
+	s.mu.Lock()
+	if s.writing {
+		s.mu.Unlock()
+		return false, nil
+	}
+	q, rest, ending := s.queue, s.rest, s.ending
+	s.queue, s.rest, s.bytes = nil, nil, 0
+	if len(q)+len(rest) == 0 {
+		s.mu.Unlock()
+		if ending {
+			err = errStopping
+		}
+		return false, err
+	}
+	s.writing = true
+	s.mu.Unlock()
+	s.room.Broadcast()
+	if err := s.writeQueue(rest, q); err != nil {
+		return false, err
+	}
+	s.mu.Lock()
+	s.writing = false
+	s.mu.Unlock()
+	return true, nil
+}
+
+// writeQueue writes what the kernel had no room for, then packets, in pieces.
+func (s *stream) writeQueue(rest []byte, q []outPacket) error {
+	if err := writeAll(s.nc, rest); err != nil {
+		return err
+	}
+	buf := s.buf[:0]
+	for i, o := range q {
+		buf = zab.AppendFrame(buf, o.epoch, o.pk)
+		if len(buf) >= writePiece || i == len(q)-1 {
+			if err := writeAll(s.nc, buf); err != nil {
+				return err
+			}
+			buf = buf[:0]
+		}
+	}
+	s.buf = buf
+	if cap(buf) > keepBuffer {
+		s.buf = nil
+	}
+	return nil
 }
 
 func writeAll(nc net.Conn, b []byte) error {
@@ -224,9 +317,12 @@ func (s *stream) read(br *bufio.Reader) {
 }
 
 func (s *stream) readLoop(br *bufio.Reader) error {
+	var evs []zab.Event // read and not told
+	bytes := 0
 	for {
 		pk, epoch, err := readFrame(br, s.p.cfg.MaxFrame)
 		if err != nil {
+			s.tell(evs, bytes)
 			return err
 		}
 		if s.silent.Load() {
@@ -234,16 +330,48 @@ func (s *stream) readLoop(br *bufio.Reader) error {
 		}
 		switch pk := pk.(type) {
 		case *zab.SnapChunk, *zab.SnapEnd:
+			s.tell(evs, bytes)
 			return &refusedError{zab.ByeProtocol, "snapshot data without a beginning"}
 		case *zab.SnapBegin:
-			s.p.inbox.putSized(zab.Received{Conn: s.id, Epoch: epoch, Packet: pk}, 64)
+			s.tell(append(evs, zab.Received{Conn: s.id, Epoch: epoch, Packet: pk}), bytes)
+			evs, bytes = evs[:0], 0
 			if err := s.readSnapshot(br, pk); err != nil {
 				return err
 			}
 		default:
-			s.p.inbox.putSized(zab.Received{Conn: s.id, Epoch: epoch, Packet: pk}, packetBytes(pk))
+			evs = append(evs, zab.Received{Conn: s.id, Epoch: epoch, Packet: pk})
+			if bytes += packetBytes(pk); !frameWaits(br) || bytes > turnHereBytes {
+				s.tell(evs, bytes)
+				clear(evs)
+				evs, bytes = evs[:0], 0
+			}
 		}
 	}
+}
+
+// tell has the core act on what came: here, if it is little.
+func (s *stream) tell(evs []zab.Event, bytes int) {
+	if len(evs) == 0 {
+		return
+	}
+	s.p.inbox.awaitRoom()
+	first := s.p.inbox.addQuietly(bytes, evs...)
+	switch {
+	case bytes <= turnHereBytes:
+		s.p.turnHere()
+	case first:
+		poke(s.p.inbox.wake)
+	}
+}
+
+// frameWaits reports whether a whole frame has been read already.
+func frameWaits(br *bufio.Reader) bool {
+	const lengthBytes = 4
+	if br.Buffered() < lengthBytes {
+		return false
+	}
+	b, err := br.Peek(lengthBytes)
+	return err == nil && int64(br.Buffered()-lengthBytes) >= int64(binary.BigEndian.Uint32(b))
 }
 
 // readSnapshot takes the chunks behind a SnapBegin; other packets between them go to the core as usual.
