@@ -73,7 +73,7 @@ func (s *Server) answerWord(name string) string {
 		return name + " is not executed because it is not in the whitelist.\n"
 	}
 	w := words[name]
-	if serves, _ := s.hold.state(); w.serving && !serves {
+	if serves, _ := s.hold.state(); w.serving && !serves && !s.rep.isReadOnly() {
 		return notServing
 	}
 	var b strings.Builder
@@ -85,6 +85,10 @@ func (s *Server) ruok(b *strings.Builder) { b.WriteString("imok") }
 func (s *Server) isro(b *strings.Builder) {
 	if serves, _ := s.hold.state(); serves {
 		b.WriteString("rw")
+		return
+	}
+	if s.rep.isReadOnly() {
+		b.WriteString("ro")
 		return
 	}
 	b.WriteString("null")
@@ -138,6 +142,9 @@ func decimal(f float64) string {
 
 // mode is what tools know a role by.
 func (s *Server) mode(st *zab.Status) string {
+	if s.rep.isReadOnly() {
+		return "read-only"
+	}
 	switch st.Role {
 	case zab.Leading:
 		if s.cfg.Standalone {

@@ -106,13 +106,12 @@ func (h *hold) state() (serves bool, gate <-chan struct{}) {
 	return h.open, h.gate
 }
 
-// awaitServing waits out a hold and reports whether this server serves.
+// awaitServing waits out a hold and reports whether this server serves, if only reads.
 func (s *Server) awaitServing() bool {
 	serves, gate := s.hold.state()
-	if serves || gate == nil {
-		return serves
+	if !serves && gate != nil {
+		<-gate
+		serves, _ = s.hold.state()
 	}
-	<-gate
-	serves, _ = s.hold.state()
-	return serves
+	return serves || s.rep.isReadOnly()
 }

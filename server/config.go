@@ -74,6 +74,8 @@ type Config struct {
 	LocalSessions bool
 	// UpgradeSessions makes a local session known to all when it creates its first ephemeral; without it that is refused.
 	UpgradeSessions bool
+	// ReadOnlyMode serves reads to clients that accept it while this server finds no leader.
+	ReadOnlyMode bool
 	// Version is what srvr and mntr call this server; letters, digits, points and hyphens. Default "3.9.5-zkd".
 	Version string
 	// Built is when; for display behind the version.

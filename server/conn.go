@@ -38,9 +38,10 @@ type conn struct {
 	born   time.Duration // Config.Now
 	in     *input        // reader only
 
-	touched atomic.Bool                // since the last Touched
-	local   atomic.Bool                // the session is known to this server only
-	large   atomic.Pointer[largeReply] // to be logged
+	touched  atomic.Bool                // since the last Touched
+	local    atomic.Bool                // the session is known to this server only
+	readOnly atomic.Bool                // attached in read-only mode; then it does not change
+	large    atomic.Pointer[largeReply] // to be logged
 
 	mu      sync.Mutex
 	changed sync.Cond // state, q, out or flushing changed

@@ -87,7 +87,7 @@ func (c *conn) ask(q *proto.ConnectRequest) error {
 		}
 		c.rep.mu.RLock()
 		c.mu.Lock()
-		served := c.rep.serving
+		served := c.rep.serving || c.rep.readOnly
 		var old *conn
 		var err error
 		if served {
@@ -120,6 +120,10 @@ func (c *conn) askLocked(q *proto.ConnectRequest) (old *conn, err error) {
 	c.timeout = c.srv.negotiate(q.TimeOut)
 	c.hasRO = q.HasReadOnly
 	c.asked = true
+	if c.rep.readOnly {
+		c.session = txn.SessionID(q.SessionID)
+		return c.askReadOnly(q)
+	}
 	if q.SessionID == 0 {
 		c.session = c.srv.newSessionID()
 		if c.srv.cfg.LocalSessions {
@@ -135,8 +139,10 @@ func (c *conn) askLocked(q *proto.ConnectRequest) (old *conn, err error) {
 		c.refuse("wrong password")
 		return nil, nil
 	}
-	if old, ok := c.takeUpLocal(); ok {
-		return old, nil
+	if c.srv.cfg.LocalSessions {
+		if old, ok := c.takeUpLocal(); ok {
+			return old, nil
+		}
 	}
 	c.srv.askSession(c)
 	return nil, nil
@@ -163,7 +169,7 @@ func (c *conn) refuse(why string) {
 }
 
 func (c *conn) connectResponse(m *proto.ConnectResponse) {
-	m.HasReadOnly = c.hasRO
+	m.HasReadOnly, m.ReadOnly = c.hasRO, c.rep.readOnly
 	out, mark := proto.BeginFrame(c.output())
 	c.out = proto.EndFrame(m.Append(out), mark)
 	c.framesOut++

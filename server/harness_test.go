@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -36,6 +37,7 @@ type solo struct {
 	waiting []func() // while stalled
 	done    bool
 	refuse  txn.Refusal // of every write
+	looking atomic.Bool // for Status
 	second  *follower   // nil: alone
 
 	// of the loop
@@ -185,6 +187,9 @@ func (s *solo) Revalidate(q zab.Revalidate) {
 }
 
 func (s *solo) Status() zab.Status {
+	if s.looking.Load() {
+		return zab.Status{Self: 1, Role: zab.Looking}
+	}
 	return zab.Status{Self: 1, Role: zab.Leading, Phase: zab.Broadcast, Leader: 1, Epoch: 1, Votable: true,
 		Learners: []zab.LearnerStatus{{ID: 2, Synced: true}, {ID: 3}}}
 }

@@ -43,7 +43,10 @@ func (c *conn) takeFrame(frame []byte, now time.Duration) error {
 	}
 	e := entry{xid: xid, op: op, ids: c.ids, at: now}
 	c.over = op == proto.OpCloseSession || !op.Known()
-	if c.local.Load() {
+	switch {
+	case c.readOnly.Load():
+		c.placeReadOnly(&e)
+	case c.local.Load():
 		c.placeLocal(&e, body)
 	}
 	if c.q.len() == 0 && !e.barrier() {

@@ -32,9 +32,10 @@ type Replica struct {
 	outstandingBytes atomic.Int64 // in their records
 
 	// mu is held for reading while a batch of reads runs, for writing while a batch is applied or the role changes.
-	mu      sync.RWMutex
-	machine *statemachine.Machine
-	serving bool
+	mu       sync.RWMutex
+	machine  *statemachine.Machine
+	serving  bool
+	readOnly bool // in read-only mode; never together with serving
 
 	touchedMu sync.Mutex
 	touched   []*conn // heard since the last Touched

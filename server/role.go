@@ -15,6 +15,7 @@ import (
 // Serve opens this server for clients in a role. Everything committed before has been applied. Connections that were held go on once
 // the leader has confirmed their sessions.
 func (s *Server) Serve(role zab.Role, leader zab.ServerID, epoch txn.Epoch) {
+	s.endReadOnly()
 	s.raiseSessionIDs()
 	s.rep.mu.Lock()
 	s.rep.serving = true

@@ -25,16 +25,17 @@ const sweepEvery = time.Second
 
 // Server is the client port. New makes one, Attach gives it replication, Run serves a listener until its context ends.
 type Server struct {
-	cfg        Config
-	rep        *Replica
-	log        *zap.Logger
-	replicator Replicator
-	words      map[string]bool
-	nag        nag
-	asks       asks
-	hold       hold
-	lastConn   atomic.Uint64
-	tasks      sync.WaitGroup // readers, flushers, the sweeper
+	cfg          Config
+	rep          *Replica
+	log          *zap.Logger
+	replicator   Replicator
+	words        map[string]bool
+	nag          nag
+	asks         asks
+	hold         hold
+	lookingSince time.Duration // for considerReadOnly; 0: not looking
+	lastConn     atomic.Uint64
+	tasks        sync.WaitGroup // readers, flushers, the sweeper
 
 	idsMu sync.Mutex
 	ids   *session.Generator
@@ -179,6 +180,7 @@ func (s *Server) sweep(ctx context.Context) {
 		case <-t.C:
 			now := s.cfg.Now()
 			s.expireLocals(now)
+			s.considerReadOnly(now)
 			for _, c := range s.rep.reg.all() {
 				if c.overdue(now, s.cfg.HandshakeTimeout, s.cfg.RequestTimeout) {
 					c.close()

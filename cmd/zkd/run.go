@@ -54,8 +54,8 @@ func (c *zooConfig) serverConfig(clock env.Clock) server.Config {
 		conns = -1
 	}
 	sc := server.Config{SelfID: c.Self, Standalone: len(c.Servers) == 1, TickTime: c.TickTime, MinSessionTimeout: max(c.MinTimeout, 0), MaxSessionTimeout: max(c.MaxTimeout, 0),
-		MaxClientCnxns: conns, MaxConns: c.MaxCnxns, MaxFrame: c.JuteMaxBuffer, GlobalOutstanding: c.GlobalOutstanding,
-		FourLetterWhitelist: c.Words, SuperDigest: c.SuperDigest, LocalSessions: c.localSessions(), UpgradeSessions: c.UpgradeSessions, Version: serverVersion(), Built: buildTime(),
+		MaxClientCnxns: conns, MaxConns: c.MaxCnxns, MaxFrame: c.JuteMaxBuffer, GlobalOutstanding: c.GlobalOutstanding, RequestTimeout: time.Duration(c.SyncLimit) * c.TickTime,
+		FourLetterWhitelist: c.Words, SuperDigest: c.SuperDigest, LocalSessions: c.localSessions(), UpgradeSessions: c.UpgradeSessions, ReadOnlyMode: c.ReadOnlyMode && len(c.Servers) > 1, Version: serverVersion(), Built: buildTime(),
 		FadeEvery: c.FadeEvery, FadePerMinute: c.FadePerMinute, NeverUsed: c.NeverUsed, ClientPort: c.ClientPort,
 		DataDir: c.LogDir, SnapDir: c.DataDir, Now: clock.Now, Wall: clock.Wall}
 	for _, s := range c.Servers {

@@ -41,6 +41,7 @@ type zooConfig struct {
 	EnforceQuota      bool
 	LocalSessions     bool
 	UpgradeSessions   bool
+	ReadOnlyMode      bool
 	FadeEvery         time.Duration // how often containers and TTL nodes are looked at
 	FadePerMinute     int
 	NeverUsed         time.Duration // 0: unused containers stay
@@ -65,7 +66,7 @@ var ignoredKeys = []string{"admin.*", "autopurge.purgeInterval", "electionAlg", 
 	"quorumCnxnTimeoutMs", "preAllocSize", "snapSizeLimitInKb", "metricsProvider.*", "standaloneEnabled", "reconfigEnabled", "syncEnabled",
 	"fsync.warningthresholdms", "commitLogCount", "maxResponseCacheSize", "maxGetChildrenResponseCacheSize", "serverCnxnFactory",
 	"client.portUnification", "ssl.*", "secureClientPort", "secureClientPortAddress", "portUnification", "sslQuorum", "authProvider.*",
-	"digest.enabled", "snapshot.*", "readonlymode.enabled",
+	"digest.enabled", "snapshot.*",
 	"clientPortListenBacklog", "peerType", "learner.*", "observer.*", "multiAddress.*", "tcpKeepAlive", "nio.*",
 	"netty.*", "maxBatchSize", "requestThrottler.*", "request_throttle_*", "largeRequestMaxBytes", "largeRequestThreshold",
 	"advancedFlowControlEnabled", "commitProcessor.*", "closeSessionTxn.enabled", "zookeeper.*", "dynamicConfigFile", "traceFile",
@@ -74,8 +75,8 @@ var ignoredKeys = []string{"admin.*", "autopurge.purgeInterval", "electionAlg", 
 // notHonoured are ignored keys whose absence an operator would notice: the warning says so more loudly.
 var notHonoured = map[string]string{
 	"ssl.*": "TLS is not there yet", "secureClientPort": "TLS is not there yet", "sslQuorum": "TLS is not there yet",
-	"authProvider.*":               "no further authentication provider is there yet",
-	"readonlymode.enabled":         "there is no read-only mode yet",
+	"authProvider.*": "no further authentication provider is there yet",
+
 	"peerType":                     "the role comes from the server.N line",
 	"dynamicConfigFile":            "put the server.N lines into this file",
 	"sessionRequireClientSASLAuth": "SASL is not there yet", "quorum.auth.*": "peers do not authenticate each other yet",
@@ -101,6 +102,7 @@ var setters = map[string]func(*zooConfig, string) error{
 	"4lw.commands.whitelist":        func(c *zooConfig, v string) error { c.Words = splitList(v); return nil },
 	"skipACL":                       boolTo(func(c *zooConfig) *bool { return &c.SkipACL }),
 	"enforceQuota":                  boolTo(func(c *zooConfig) *bool { return &c.EnforceQuota }),
+	"readonlymode.enabled":          boolTo(func(c *zooConfig) *bool { return &c.ReadOnlyMode }),
 	"localSessionsEnabled":          boolTo(func(c *zooConfig) *bool { return &c.LocalSessions }),
 	"localSessionsUpgradingEnabled": boolTo(func(c *zooConfig) *bool { return &c.UpgradeSessions }),
 	"extendedTypesEnabled":          boolTo(func(c *zooConfig) *bool { return &c.ExtendedTypes }),
