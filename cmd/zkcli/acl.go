@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
 	"strings"
 
 	"github.com/zkd-project/zkd/pkg/client"
@@ -52,14 +51,6 @@ func parsePerms(s string) (client.Perm, error) {
 	return perms, nil
 }
 
-func parseVersion(s string) (int32, error) {
-	n, err := strconv.ParseInt(s, 10, 32)
-	if err != nil {
-		return 0, spoken("Not a number: " + s)
-	}
-	return int32(n), nil
-}
-
 func getACL(ctx context.Context, sh *shell, a *arguments) (result, error) {
 	var res result
 	acl, st, err := sh.c.GetACL(ctx, a.path())
@@ -72,10 +63,10 @@ func getACL(ctx context.Context, sh *shell, a *arguments) (result, error) {
 		res.text += fmt.Sprintf("'%s,'%s\n: %s\n", e.ID.Scheme, e.ID.ID, e.Perms)
 	}
 	res.field("acl", entries)
-	if a.set['s'] || sh.json {
+	if a.has("s") || sh.json {
 		res.stat(&st)
 	}
-	if a.set['s'] {
+	if a.has("s") {
 		res.text += statText(&st)
 	}
 	return res, nil
@@ -88,13 +79,13 @@ func setACL(ctx context.Context, sh *shell, a *arguments) (result, error) {
 	if err != nil {
 		return res, err
 	}
-	if !a.set['R'] {
-		st, err := sh.c.SetACL(ctx, a.path(), acl, a.version)
+	if !a.has("R") {
+		st, err := sh.c.SetACL(ctx, a.path(), acl, a.version())
 		if err != nil {
 			return res, err
 		}
 		res.stat(&st)
-		if a.set['s'] {
+		if a.has("s") {
 			res.text = statText(&st)
 		}
 		return res, nil
@@ -105,7 +96,7 @@ func setACL(ctx context.Context, sh *shell, a *arguments) (result, error) {
 	}
 	var refused []error
 	for _, p := range paths {
-		switch _, err := sh.c.SetACL(ctx, p, acl, a.version); {
+		switch _, err := sh.c.SetACL(ctx, p, acl, a.version()); {
 		case err == nil || errors.Is(err, client.ErrNoNode):
 		case ctx.Err() != nil:
 			return res, err

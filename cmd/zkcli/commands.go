@@ -2,60 +2,154 @@ package main
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"io"
-	"strings"
-
-	"github.com/spf13/pflag"
-
-	"github.com/zkd-project/zkd/pkg/client"
 )
 
-// command is one word of the shell. run gets the arguments without the options.
+// command is one word of the shell. Usage, help, the man page, completion and the parser are all made from it.
 type command struct {
 	name    string
-	usage   string // arguments, as help shows them
-	options string // letters; v and b take a number, the others nothing
-	least   int    // arguments
+	usage   string // arguments, as zkCli.sh shows them
+	summary string // one sentence without a full stop
+	options []option
+	least   int  // arguments that must be there
+	paths   int  // how many of the first arguments are paths of nodes, for completion
+	offline bool // needs no session
 	run     func(ctx context.Context, sh *shell, a *arguments) (result, error)
 }
 
-// arguments are what followed the command's name.
-type arguments struct {
-	set     map[byte]bool
-	version int32 // -v, AnyVersion if not given
-	batch   int   // -b
-	rest    []string
+// option is one option of a command: a letter, a long name, or both.
+type option struct {
+	letter string
+	long   string
+	arg    string // what it takes, "" for nothing; kind tells how it is checked
+	kind   kind
+	help   string
 }
 
-func (a *arguments) path() string { return a.rest[0] }
+// kind is how an option's argument is checked.
+type kind uint8
 
-// arg returns an optional argument, "" if it was not given.
-func (a *arguments) arg(i int) string {
-	if i < len(a.rest) {
-		return a.rest[i]
-	}
-	return ""
-}
+const (
+	text kind = iota
+	version
+	number
+	duration
+	file // completed by the system's shell
+)
 
-// commands returns all of them in the order of help. Quit and history are about the shell itself.
+// The options that several commands share.
+var (
+	optStat    = option{letter: "s", help: "show the node's stat too"}
+	optWatch   = option{letter: "w", help: "watch the node, once"}
+	optVersion = option{letter: "v", arg: "version", kind: version, help: "only if the node has this version"}
+	optFile    = option{long: "file", arg: "FILE", kind: file, help: "take the data from a file, byte for byte; - is standard input"}
+	optDepth   = option{letter: "d", long: "depth", arg: "N", kind: number, help: "go no deeper than N levels"}
+	optBase64  = option{letter: "b", help: "the data is base64"}
+	optAuth    = option{long: "auth", arg: "USER:PASSWORD", help: "digest identity on the other servers; on ours addauth gives it"}
+	optTimeout = option{long: "timeout", arg: "DURATION", kind: duration, help: "give up after this time, with exit code 3"}
+)
+
+// commands returns all of them in the order of help: those of zkCli.sh first, by name, then ours.
 func commands() []command {
+	return append(classicCommands(), ownCommands()...)
+}
+
+func classicCommands() []command {
 	return []command{
-		{"addauth", "scheme auth", "", 1, addAuth},
-		{"create", "[-s] [-e] [-c] path [data] [acl]", "sec", 1, create},
-		{"delete", "[-v version] path", "v", 1, deleteNode},
-		{"deleteall", "path [-b batch size]", "b", 1, deleteAll},
-		{"get", "[-s] [-w] path", "sw", 1, get},
-		{"getAcl", "[-s] path", "s", 1, getACL},
-		{"help", "", "", 0, help},
-		{"history", "", "", 0, history},
-		{"ls", "[-s] [-w] [-R] path", "swR", 1, ls},
-		{"quit", "", "", 0, quit},
-		{"set", "[-s] [-v version] path data", "sv", 2, set},
-		{"setAcl", "[-s] [-v version] [-R] path acl", "svR", 2, setACL},
-		{"stat", "[-w] path", "w", 1, stat},
-		{"sync", "path", "", 1, syncNode},
+		{name: "addWatch", usage: "[-m mode] path # optional mode is one of [PERSISTENT, PERSISTENT_RECURSIVE] - default is PERSISTENT_RECURSIVE",
+			summary: "Report every change of a node, or of a whole subtree, until removewatches", least: 1, paths: 1, run: addWatch,
+			options: []option{{letter: "m", arg: "mode", help: "PERSISTENT or PERSISTENT_RECURSIVE"}}},
+		{name: "addauth", usage: "scheme auth", summary: "Give the session another identity, such as: addauth digest user:password",
+			least: 1, run: addAuth},
+		{name: "close", summary: "End the session", run: closeSession, offline: true},
+		{name: "config", usage: "[-c] [-w] [-s]", summary: "Show the ensemble's configuration", run: showConfig,
+			options: []option{{letter: "c", help: "show only version and client connect string"}, optWatch, optStat}},
+		{name: "connect", usage: "host:port", summary: "Open a session with other servers", run: connect, offline: true},
+		{name: "create", usage: "[-s] [-e] [-c] [-t ttl] path [data] [acl]", summary: "Make a node", least: 1, paths: 1, run: create,
+			options: []option{{letter: "s", help: "append a number that is unique below the parent"},
+				{letter: "e", help: "ephemeral: deleted when the session ends"},
+				{letter: "c", help: "container: deleted some time after its last child"},
+				{letter: "t", arg: "ttl", kind: number, help: "deleted when left alone for ttl milliseconds"},
+				{letter: "p", long: "parents", help: "make missing parents, and no fuss if the node is there and no data is given"}, optBase64, optFile}},
+		{name: "delete", usage: "[-v version] path", summary: "Delete a node without children", least: 1, paths: 1, run: deleteNode,
+			options: []option{optVersion}},
+		{name: "deleteall", usage: "path [-b batch size]", summary: "Delete a node and everything below it", least: 1, paths: 1, run: deleteAll,
+			options: []option{{letter: "b", arg: "size", kind: number, help: "nodes in one transaction, 1000 unless given"}}},
+		{name: "delquota", usage: "[-n|-b|-N|-B] path", summary: "Take a quota away, or one of its limits", least: 1, paths: 1, run: delQuota,
+			options: quotaOptions("")},
+		{name: "get", usage: "[-s] [-w] [-b] [-x] path", summary: "Show a node's data", least: 1, paths: 1, run: get,
+			options: []option{optStat, optWatch, {letter: "b", help: "show the data as base64"}, {letter: "x", help: "show the data as a hex dump"},
+				{long: "raw", help: "the bytes and nothing else, not even a newline"},
+				{long: "out", arg: "FILE", kind: file, help: "write the bytes to a file; - is standard output"}}},
+		{name: "getAcl", usage: "[-s] path", summary: "Show a node's access control list", least: 1, paths: 1, run: getACL, options: []option{optStat}},
+		{name: "getAllChildrenNumber", usage: "path", summary: "Count the nodes below a node", least: 1, paths: 1, run: getAllChildrenNumber},
+		{name: "getEphemerals", usage: "path", summary: "List this session's ephemeral nodes whose paths begin with path", paths: 1, run: getEphemerals},
+		{name: "history", summary: "Show the last commands", run: history, offline: true},
+		{name: "listquota", usage: "path", summary: "Show a node's quota and usage", least: 1, paths: 1, run: listQuota},
+		{name: "ls", usage: "[-s] [-w] [-R] path", summary: "List the children of a node", least: 1, paths: 1, run: ls,
+			options: []option{optStat, optWatch, {letter: "R", help: "list the whole subtree, one path a line"}}},
+		{name: "printwatches", usage: "on|off", summary: "Show or hide the events of watches", run: printWatches, offline: true},
+		{name: "quit", summary: "End the session and the shell; exit does the same", run: quit, offline: true},
+		{name: "reconfig", usage: "[-s] [-v version] [[-file path] | [-members serverID=host:port1:port2;port3[,...]*]] | " +
+			"[-add serverId=host:port1:port2;port3[,...]]* [-remove serverId[,...]*]", summary: "Change the ensemble's members", run: reconfig,
+			options: []option{optStat, {letter: "v", arg: "version", kind: text, help: "hexadecimal version of the configuration it is based on"},
+				{long: "file", arg: "path", kind: file, help: "file with the new members"}, {long: "members", arg: "list", help: "the new members"},
+				{long: "add", arg: "list", help: "members that join"}, {long: "remove", arg: "list", help: "members that leave"}}},
+		{name: "redo", usage: "cmdno", summary: "Carry out a command of the history again", least: 1, run: redo, offline: true},
+		{name: "removewatches", usage: "path [-c|-d|-a] [-l]", summary: "Remove watches of this session", least: 1, paths: 1, run: removeWatches,
+			options: []option{{letter: "c", help: "watches of children"}, {letter: "d", help: "watches of data"}, {letter: "a", help: "all, which is the default"},
+				{letter: "l", help: "only here, whatever the server says"}}},
+		{name: "set", usage: "[-s] [-v version] [-b] path data", summary: "Replace a node's data", least: 1, paths: 1, run: set,
+			options: []option{optStat, optVersion, optBase64, optFile}},
+		{name: "setAcl", usage: "[-s] [-v version] [-R] path acl", summary: "Replace a node's access control list, such as: setAcl /a world:anyone:r",
+			least: 2, paths: 1, run: setACL, options: []option{optStat, optVersion, {letter: "R", help: "also everywhere below"}}},
+		{name: "setquota", usage: "-n|-b|-N|-B val path", summary: "Limit a subtree", least: 1, paths: 1, run: setQuota, options: quotaOptions("val")},
+		{name: "stat", usage: "[-w] path", summary: "Show a node's stat", least: 1, paths: 1, run: stat, options: []option{optWatch}},
+		{name: "sync", usage: "path", summary: "Wait until the server knows everything that was committed", least: 1, paths: 1, run: syncNode},
+		{name: "version", summary: "Show zkcli's version", run: showVersion, offline: true},
+		{name: "whoami", summary: "Show the identities of the session", run: whoAmI},
+	}
+}
+
+func quotaOptions(arg string) []option {
+	k := text
+	if arg != "" {
+		k = number
+	}
+	return []option{
+		{letter: "n", arg: arg, kind: k, help: "nodes, logged when exceeded"}, {letter: "b", arg: arg, kind: k, help: "bytes of data, logged when exceeded"},
+		{letter: "N", arg: arg, kind: k, help: "nodes, refused when exceeded"}, {letter: "B", arg: arg, kind: k, help: "bytes of data, refused when exceeded"},
+	}
+}
+
+func ownCommands() []command {
+	return []command{
+		{name: "completion", usage: "bash|zsh|fish", summary: "Print a completion script for a system shell", least: 1, run: completionScript, offline: true},
+		{name: "cp", usage: "[-a] [-f] source target", summary: "Copy a subtree; host:port,…/path names a node on other servers", least: 2, paths: 2, run: cp,
+			options: []option{{letter: "a", help: "copy the access control lists too"}, {letter: "f", help: "write into a target that is there, replacing data"}, optAuth}},
+		{name: "diff", usage: "[-a] one other", summary: "Compare two subtrees, or a subtree and an export; exit code 3 if they differ", least: 2, paths: 2, run: diff,
+			options: []option{{letter: "a", help: "compare the access control lists too"}, optAuth}},
+		{name: "du", usage: "[-d depth] path", summary: "Count nodes and bytes below a node", least: 1, paths: 1, run: du, options: []option{optDepth}},
+		{name: "edit", usage: "path", summary: "Change a node's data in $EDITOR; refused if somebody changed it meanwhile", least: 1, paths: 1, run: edit},
+		{name: "export", usage: "path [file]", summary: "Write a subtree as JSON lines, for import and diff", least: 1, paths: 1, run: export},
+		{name: "find", usage: "path [glob]", summary: "List the nodes below path whose names, or paths if the glob has a slash, match", least: 1, paths: 1, run: find,
+			options: []option{optDepth, {letter: "e", help: "only ephemeral nodes"}, {long: "larger", arg: "BYTES", kind: number, help: "only nodes with more data"},
+				{long: "older", arg: "DURATION", kind: duration, help: "only nodes whose data is older"}}},
+		{name: "help", usage: "[command]", summary: "Explain all commands or one", run: help, offline: true},
+		{name: "import", usage: "path [file]", summary: "Make the subtree that export wrote", least: 1, paths: 1, run: importTree,
+			options: []option{{letter: "a", help: "restore the access control lists too"}, {letter: "f", help: "write into nodes that are there, replacing data"}}},
+		{name: "man", summary: "Print the manual page", run: manPage, offline: true},
+		{name: "mv", usage: "[-a] source target", summary: "Move a subtree, in one transaction if it is small", least: 2, paths: 2, run: mv,
+			options: []option{{letter: "a", help: "keep the access control lists"}}},
+		{name: "status", summary: "Show role, epoch, zxid, lag, latency and connections of every server", run: status, offline: true},
+		{name: "top", usage: "[-n rounds]", summary: "Show the load of every server and the hottest paths, refreshed in place", run: top,
+			options: []option{{letter: "n", arg: "rounds", kind: number, help: "stop after so many"}, {long: "interval", arg: "DURATION", kind: duration, help: "between two, 1s unless given"}}},
+		{name: "tree", usage: "[-d depth] path", summary: "Draw a subtree with counts and sizes", least: 1, paths: 1, run: tree, options: []option{optDepth}},
+		{name: "wait", usage: "path condition", summary: "Wait until a node exists, is gone, has a value or a number of children", least: 1, paths: 1, run: wait,
+			options: []option{{long: "exists", help: "until the node is there, which is the default"}, {long: "gone", help: "until it is not"},
+				{long: "value", arg: "TEXT", help: "until it has this data"}, {long: "children", arg: "N", kind: number, help: "until it has at least N children"}, optTimeout}},
+		{name: "watch", usage: "[-m mode] path", summary: "Print one line for every change until Ctrl-C", least: 1, paths: 1, run: watchCommand,
+			options: []option{{letter: "m", arg: "mode", help: "PERSISTENT or PERSISTENT_RECURSIVE, which is the default"},
+				{letter: "n", arg: "events", kind: number, help: "end after so many"}, optTimeout}},
 	}
 }
 
@@ -76,107 +170,4 @@ func checkCommand(name string) error {
 		return spoken("Command not found: Command not found " + name)
 	}
 	return nil
-}
-
-func (c *command) usageLine() string { return c.name + " " + c.usage }
-
-// parse takes options wherever they stand, as zkCli.sh does; after "--" everything is an argument.
-func (c *command) parse(args []string) (*arguments, error) {
-	a := &arguments{set: make(map[byte]bool), version: client.AnyVersion, batch: defaultBatch}
-	fs := pflag.NewFlagSet(c.name, pflag.ContinueOnError)
-	fs.SetOutput(io.Discard)
-	fs.Usage = func() {}
-	for _, letter := range []byte(c.options) {
-		long := "option-" + string(letter)
-		switch letter {
-		case 'v':
-			fs.Int32VarP(&a.version, long, "v", a.version, "")
-		case 'b':
-			fs.IntVarP(&a.batch, long, "b", a.batch, "")
-		default:
-			fs.BoolP(long, string(letter), false, "")
-		}
-	}
-	if err := fs.Parse(args); err != nil {
-		return nil, &usageError{command: c, reason: optionFault(err)}
-	}
-	fs.Visit(func(f *pflag.Flag) { a.set[f.Shorthand[0]] = true })
-	a.rest = fs.Args()
-	if len(a.rest) < c.least {
-		return nil, &usageError{command: c}
-	}
-	return a, nil
-}
-
-// optionFault is what zkCli.sh says of an option that it does not understand.
-func optionFault(err error) string {
-	var unknown *pflag.NotExistError
-	var invalid *pflag.InvalidValueError
-	var missing *pflag.ValueRequiredError
-	switch {
-	case errors.As(err, &unknown):
-		return "Unrecognized option: -" + unknown.GetSpecifiedName()
-	case errors.As(err, &invalid):
-		return fmt.Sprintf("Not a number: %s", invalid.GetValue())
-	case errors.As(err, &missing):
-		return "Missing argument for option: " + missing.GetSpecifiedName()
-	}
-	return err.Error()
-}
-
-// usageError is a command that was not understood.
-type usageError struct {
-	command *command
-	reason  string // "" if the usage says it all
-}
-
-func (e *usageError) Error() string {
-	if e.reason == "" {
-		return e.command.usageLine()
-	}
-	return e.reason + "\n" + e.command.usageLine()
-}
-
-// oldForm notes that a command was given an argument in a place that an option has taken over.
-func oldForm(old, instead string) string {
-	return fmt.Sprintf("'%s' has been deprecated. Please use '%s' instead.\n", old, instead)
-}
-
-func help(context.Context, *shell, *arguments) (result, error) {
-	var res result
-	var usages []string
-	for _, c := range commands() {
-		usages = append(usages, c.usageLine())
-	}
-	res.field("usage", usages)
-	res.text = helpText()
-	return res, nil
-}
-
-func helpText() string {
-	var b strings.Builder
-	b.WriteString("zkcli [--server host:port,…[/chroot]] [--timeout 30s] [--output text|json] [COMMAND ARG…]\n")
-	for _, c := range commands() {
-		b.WriteString("\t" + c.usageLine() + "\n")
-	}
-	return b.String()
-}
-
-// history shows the last commands with the numbers that the prompt gave them.
-func history(_ context.Context, sh *shell, _ *arguments) (result, error) {
-	const shown = 11
-	var res result
-	var b strings.Builder
-	first := max(len(sh.past)-shown, 0)
-	for i, line := range sh.past[first:] {
-		fmt.Fprintf(&b, "%d - %s\n", first+i, line)
-	}
-	res.field("history", append([]string{}, sh.past[first:]...))
-	res.text = b.String()
-	return res, nil
-}
-
-func quit(_ context.Context, sh *shell, _ *arguments) (result, error) {
-	sh.quitting = true
-	return result{}, nil
 }

@@ -19,11 +19,13 @@ import (
 
 func TestMain(m *testing.M) {
 	os.Setenv("TZ", "UTC") // dates are printed in local time
+	os.Setenv("ZKCLI_HISTORY", "")
+	os.Setenv("TERM", "dumb") // no colours
 	// The first use of signals starts a goroutine that lives for ever: not within a test.
 	c := make(chan os.Signal, 1)
 	signal.Notify(c, os.Interrupt)
 	signal.Stop(c)
-	goleak.VerifyTestMain(m, goleak.IgnoreCurrent())
+	goleak.VerifyTestMain(m, goleak.IgnoreCurrent(), goleak.Cleanup(func(code int) { stopEnsemble(); os.Exit(code) }))
 }
 
 // fake is a server with one tree, in as far as the shell's commands need it. It knows no ACLs: a path with "secret" in it
@@ -153,8 +155,11 @@ func (c *fakeConn) handle(r *proto.Reader) {
 }
 
 func (c *fakeConn) answer(op proto.Op, r *proto.Reader) (proto.Record, proto.ErrCode) {
-	if op == proto.OpMulti {
+	switch op {
+	case proto.OpMulti:
 		return c.multi(r)
+	case proto.OpWhoAmI:
+		return &proto.WhoAmIResponse{ClientInfo: []proto.ClientInfo{{AuthScheme: "ip", User: "127.0.0.1"}}}, proto.OK
 	}
 	req := proto.NewRequest(op)
 	if req != nil {
@@ -201,6 +206,14 @@ func (c *fakeConn) answer(op proto.Op, r *proto.Reader) (proto.Record, proto.Err
 		return &proto.StatResponse{Stat: n.stat}, proto.OK
 	case *proto.SyncRequest:
 		return &proto.SyncResponse{Path: q.Path}, proto.OK
+	case *proto.GetAllChildrenNumberRequest:
+		n := int32(0)
+		for p := range c.nodes {
+			if strings.HasPrefix(p, strings.TrimSuffix(q.Path, "/")+"/") && p != "/" {
+				n++
+			}
+		}
+		return &proto.GetAllChildrenNumberResponse{TotalNumber: n}, proto.OK
 	case *proto.AuthPacket:
 		if q.Scheme != "digest" {
 			return nil, proto.ErrAuthFailed

@@ -19,6 +19,8 @@ type result struct {
 	text   string
 	note   string
 	fields map[string]any
+	code   int  // exit code of a command that did not fail
+	quiet  bool // everything is printed already
 }
 
 func (r *result) field(name string, value any) {
@@ -80,7 +82,7 @@ func dataText(data []byte) string {
 }
 
 // eventText is zkCli.sh's report of an event; path is "null" for one of the session.
-func eventText(state fmt.Stringer, typ client.EventType, path string) string {
+func eventText(state, typ fmt.Stringer, path string) string {
 	return fmt.Sprintf("\nWATCHER::\n\nWatchedEvent state:%s type:%s path:%s\n", state, typ, path)
 }
 
@@ -92,7 +94,10 @@ func (s spoken) Error() string { return string(s) }
 // explain puts the failure of an operation on path into zkCli.sh's words.
 func explain(path string, err error) error {
 	var code proto.ErrCode
+	var conflict *client.QuotaConflict
 	switch {
+	case errors.As(err, &conflict):
+		return conflict
 	case errors.Is(err, context.Canceled):
 		return errors.New("interrupted")
 	case errors.Is(err, client.ErrTooLarge), errors.Is(err, client.ErrClosed), !errors.As(err, &code):
@@ -121,6 +126,10 @@ func explain(path string, err error) error {
 			return spoken(fault)
 		}
 		words = "Arguments are not valid : "
+	case client.ErrNoWatcher:
+		words = "KeeperErrorCode = No such watcher for "
+	case client.ErrReconfigDisabled:
+		return spoken("KeeperErrorCode = Reconfig is disabled")
 	default:
 		words = "KeeperErrorCode = " + code.Name() + " for "
 		if path == "" {
@@ -166,6 +175,13 @@ func pathFault(path string) string {
 
 // errorText is everything to tell about the failure of a command, without a final newline.
 func errorText(err error) string {
+	var trouble *client.ConnectError
+	if errors.As(err, &trouble) {
+		if len(trouble.Attempts) > 1 {
+			return "no server gave a session" // the hint has a line for each
+		}
+		return trouble.Error()
+	}
 	if many, ok := err.(interface{ Unwrap() []error }); ok {
 		var lines []string
 		for _, e := range many.Unwrap() {

@@ -12,8 +12,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-
-	"github.com/zkd-project/zkd/pkg/client"
 )
 
 var rewrite = flag.Bool("rewrite", false, "write what the commands print into testdata")
@@ -55,10 +53,9 @@ func (w tagged) Write(b []byte) (int, error) {
 func replay(t *testing.T, script string, json bool) string {
 	f := newFake()
 	var out, errs, all bytes.Buffer
-	cfg := config{server: "fake:2181", timeout: 30 * time.Second, json: json,
-		client: []client.Option{client.WithDialer(f.dial)}}
-	sh, err := open(t.Context(), cfg, tagged{&out, ""}, tagged{&errs, "2| "})
-	require.NoError(t, err)
+	cfg := config{server: "fake:2181", timeout: 30 * time.Second, json: json, dial: f.dial}
+	sh := newShell(t.Context(), cfg, strings.NewReader(""), tagged{&out, ""}, tagged{&errs, "2| "})
+	require.NoError(t, sh.open(cfg.server))
 	skipping := false // what a command printed last time
 	for line := range strings.Lines(script) {
 		cmd, isCommand := strings.CutPrefix(line, "> ")

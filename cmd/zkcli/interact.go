@@ -12,12 +12,13 @@ import (
 
 // interact reads commands until quit or the end of input. A terminal ends with code 0; otherwise the last command that
 // failed gives the code, so that a script fed to zkcli can tell.
-func (sh *shell) interact(stdin io.Reader) int {
-	if f, ok := stdin.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
+func (sh *shell) interact() int {
+	if f, ok := sh.stdin.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
 		return sh.interactTerminal(f)
 	}
 	code := exitOK
-	in := bufio.NewReader(stdin)
+	in := bufio.NewReader(sh.stdin)
+	sh.stdin = in // a command that reads the data gets what is behind its line
 	for !sh.quitting && sh.ctx.Err() == nil {
 		text, err := in.ReadString('\n')
 		if got := sh.line(strings.TrimRight(text, "\r\n")); got != exitOK {
@@ -30,26 +31,37 @@ func (sh *shell) interact(stdin io.Reader) int {
 	return code
 }
 
-// interactTerminal has line editing, and a history that the arrow keys walk through. The terminal is raw only while a line
-// is edited: while a command runs, Ctrl-C is a signal that ends the command.
+// interactTerminal has line editing, completion, and a history that the arrow keys walk through. The terminal is raw only
+// while a line is edited: while a command runs, Ctrl-C is a signal that ends the command.
 func (sh *shell) interactTerminal(f *os.File) int {
 	sh.screen.stderr("Welcome to ZooKeeper!\n")
+	sh.past.read()
 	t := term.NewTerminal(struct {
 		io.Reader
 		io.Writer
 	}{f, sh.screen.out}, "")
+	t.History = sh.past
+	t.AutoCompleteCallback = (&keys{sh: sh}).press
 	for !sh.quitting {
 		text, err := sh.edit(f, t)
 		switch {
 		case errors.Is(err, io.EOF): // Ctrl-D, or Ctrl-C on the prompt
-			return exitOK
+			return sh.leave(exitOK)
 		case err != nil:
-			sh.screen.stderr(err.Error() + "\n")
-			return exitFailed
+			sh.screen.fault(err.Error() + "\n")
+			return sh.leave(exitFailed)
 		}
 		sh.line(text)
 	}
-	return exitOK
+	return sh.leave(exitOK)
+}
+
+// leave keeps the history.
+func (sh *shell) leave(code int) int {
+	if err := sh.past.write(); err != nil {
+		sh.screen.fault("the history could not be kept: " + err.Error() + "\n")
+	}
+	return code
 }
 
 func (sh *shell) edit(f *os.File, t *term.Terminal) (string, error) {
@@ -69,6 +81,60 @@ func (sh *shell) edit(f *os.File, t *term.Terminal) (string, error) {
 		t.Write([]byte("\n"))
 	}
 	return text, err
+}
+
+// keys handles what the terminal does not know: Tab completes, Ctrl-R searches the history.
+type keys struct {
+	sh     *shell
+	sought string // what Ctrl-R looks for
+	hits   int    // lines that it has shown
+	shown  string // the last of them
+}
+
+const (
+	keyTab   = '\t'
+	keyCtrlR = 'R' - '@'
+)
+
+func (k *keys) press(line string, pos int, key rune) (string, int, bool) {
+	switch key {
+	case keyTab:
+		newLine, newPos, choices := k.sh.completeLine(line, pos)
+		if len(choices) > 0 {
+			k.sh.screen.stdout(columns(choices, 80))
+		}
+		return newLine, newPos, true
+	case keyCtrlR:
+		if line != k.shown || k.hits == 0 {
+			k.sought, k.hits = line, 0
+		}
+		if hit, ok := k.sh.past.search(k.sought, k.hits); ok {
+			k.hits++
+			k.shown = hit
+			return hit, len(hit), true
+		}
+		return line, pos, true
+	}
+	return "", 0, false
+}
+
+// columns sets words side by side.
+func columns(all []string, width int) string {
+	widest := 0
+	for _, s := range all {
+		widest = max(widest, len(s))
+	}
+	perLine := max(1, width/(widest+2))
+	var b strings.Builder
+	for i, s := range all {
+		b.WriteString(s)
+		if (i+1)%perLine == 0 || i == len(all)-1 {
+			b.WriteByte('\n')
+		} else {
+			b.WriteString(strings.Repeat(" ", widest+2-len(s)))
+		}
+	}
+	return b.String()
 }
 
 // split cuts a line into words at white space. A word that begins with a quote, ' or ", goes to the next such quote and

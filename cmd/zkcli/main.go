@@ -2,9 +2,12 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"strconv"
 	"time"
@@ -19,6 +22,7 @@ const (
 	exitOK     = 0
 	exitFailed = 1
 	exitUsage  = 2
+	exitNo     = 3 // the answer is no: diff found differences, wait gave up
 )
 
 func main() {
@@ -30,32 +34,43 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	cfg, err := parseArgs(args)
 	switch {
 	case errors.Is(err, pflag.ErrHelp):
-		fmt.Fprint(stdout, helpText())
+		fmt.Fprint(stdout, longHelp())
 		return exitOK
 	case err != nil:
 		fmt.Fprintf(stderr, "zkcli: %v\n\n%s", err, helpText())
 		return exitUsage
 	}
-	if len(cfg.command) > 0 {
+	if len(cfg.command) > 0 && !cfg.complete {
 		if err := checkCommand(cfg.command[0]); err != nil { // before it takes a connection to find out
 			fmt.Fprint(stderr, helpText())
 			fmt.Fprintln(stderr, err)
 			return exitUsage
 		}
 	}
-	sh, err := open(ctx, cfg, stdout, stderr)
-	if err != nil {
-		fmt.Fprintln(stderr, err)
-		if errors.Is(err, client.ErrBadArguments) {
-			return exitUsage
-		}
-		return exitFailed
-	}
+	sh := newShell(ctx, cfg, stdin, stdout, stderr)
 	defer sh.close()
+	if cfg.complete {
+		sh.openQuietly()
+		sh.screen.stdout(completeWords(ctx, sh, cfg.command))
+		return exitOK
+	}
+	if c := cfg.only(); c == nil || !c.offline {
+		if err := sh.open(cfg.server); err != nil {
+			return sh.openFailed(err)
+		}
+	}
 	if len(cfg.command) > 0 {
 		return sh.execute(cfg.command)
 	}
-	return sh.interact(stdin)
+	return sh.interact()
+}
+
+// only returns the command of a one-shot run, nil otherwise.
+func (cfg *config) only() *command {
+	if len(cfg.command) == 0 {
+		return nil
+	}
+	return findCommand(cfg.command[0])
 }
 
 // config is what the command line says.
@@ -63,12 +78,52 @@ type config struct {
 	server  string
 	timeout time.Duration // of the session, of the first connect, and for how long to wait for a lost server
 	json    bool
+	color   colorMode
 	command []string // none: interactive
-	client  []client.Option
+
+	readOnly  bool
+	complete  bool // print completions of command
+	ca        string
+	cert, key string
+	dial      func(ctx context.Context, network, addr string) (net.Conn, error) // nil for the network
+	history   string                                                            // file, "" for none
+}
+
+// options returns how to dial. Faults are those of the TLS files.
+func (cfg *config) options() ([]client.Option, error) {
+	opts := []client.Option{client.WithSessionTimeout(cfg.timeout)}
+	if cfg.readOnly {
+		opts = append(opts, client.WithReadOnly())
+	}
+	if cfg.dial != nil {
+		opts = append(opts, client.WithDialer(cfg.dial))
+	}
+	if cfg.ca == "" && cfg.cert == "" {
+		return opts, nil
+	}
+	t := &tls.Config{MinVersion: tls.VersionTLS12}
+	if cfg.ca != "" {
+		pem, err := os.ReadFile(cfg.ca)
+		if err != nil {
+			return nil, err
+		}
+		t.RootCAs = x509.NewCertPool()
+		if !t.RootCAs.AppendCertsFromPEM(pem) {
+			return nil, fmt.Errorf("%s holds no certificate", cfg.ca)
+		}
+	}
+	if cfg.cert != "" {
+		pair, err := tls.LoadX509KeyPair(cfg.cert, cfg.key)
+		if err != nil {
+			return nil, err
+		}
+		t.Certificates = []tls.Certificate{pair}
+	}
+	return append(opts, client.WithTLS(t)), nil
 }
 
 func parseArgs(args []string) (config, error) {
-	cfg := config{server: "127.0.0.1:2181", timeout: 30 * time.Second}
+	cfg := config{server: "127.0.0.1:2181", timeout: 30 * time.Second, history: defaultHistory()}
 	fs := newOptions(&cfg)
 	if err := fs.Parse(oldSpelling(args)); err != nil {
 		return cfg, err
@@ -89,8 +144,13 @@ func newOptions(cfg *config) *pflag.FlagSet {
 	fs.StringVar(&cfg.server, "server", cfg.server, "servers and, after them, the chroot: `host:port,…[/chroot]`")
 	fs.Var((*millis)(&cfg.timeout), "timeout", "session timeout, and how long to wait for a server; a plain number is milliseconds")
 	fs.Var((*format)(&cfg.json), "output", "text or json")
-	fs.BoolP("readonly", "r", false, "accepted for old scripts; zkcli uses no server that only reads")
+	fs.Var(&cfg.color, "color", "`when` to use colours: auto, always or never")
+	fs.BoolVarP(&cfg.readOnly, "readonly", "r", false, "accept a server that only reads, if there is no other")
+	fs.StringVar(&cfg.ca, "tls-ca", "", "connect with TLS, to servers that this `file` of certificates vouches for")
+	fs.StringVar(&cfg.cert, "tls-cert", "", "connect with TLS, showing this certificate `file`")
+	fs.StringVar(&cfg.key, "tls-key", "", "`file` with the key of the certificate")
 	fs.Bool("waitforconnection", false, "accepted for old scripts; zkcli always waits for the connection")
+	fs.BoolVar(&cfg.complete, "complete", false, "print what the last word of the command may become, for completion scripts")
 	return fs
 }
 
@@ -103,9 +163,9 @@ func oldSpelling(args []string) []string {
 			out[i] = "-" + out[i]
 		}
 		switch out[i] {
-		case "--server", "--timeout", "--output":
+		case "--server", "--timeout", "--output", "--color", "--tls-ca", "--tls-cert", "--tls-key":
 			i++ // its value
-		case "--waitforconnection", "--readonly", "-r":
+		case "--waitforconnection", "--readonly", "-r", "--complete":
 		default:
 			if len(out[i]) == 0 || out[i][0] != '-' {
 				return out

@@ -28,7 +28,7 @@ func TestParseArgs(t *testing.T) {
 	f("", def)
 	f("--server a:1,b:2/x --timeout 5s", with(func(c *config) { c.server, c.timeout = "a:1,b:2/x", 5*time.Second }))
 	f("-server a:1 -timeout 5000 -r -waitforconnection ls /", with(func(c *config) {
-		c.server, c.timeout, c.command = "a:1", 5*time.Second, []string{"ls", "/"}
+		c.server, c.timeout, c.readOnly, c.command = "a:1", 5*time.Second, true, []string{"ls", "/"}
 	}))
 	f("--output json get -s /a", with(func(c *config) { c.json, c.command = true, []string{"get", "-s", "/a"} }))
 	f("--output=text create /a -server", with(func(c *config) { c.command = []string{"create", "/a", "-server"} }))
@@ -91,13 +91,13 @@ func TestOneShot(t *testing.T) {
 	banner := "Connecting to " + addr + "\n\nWATCHER::\n\nWatchedEvent state:SyncConnected type:None path:null\n"
 	f(exitOK, "", banner+"Created /a\n", "create", "/a", "two words")
 	f(exitOK, "two words\n", banner, "get", "/a")
-	f(exitOK, "", banner, "quit")
+	f(exitOK, "", "", "quit")
 	f(exitFailed, "", "Node does not exist: /x", "get", "/x")
-	f(exitUsage, "", "get [-s] [-w] path", "get")
+	f(exitUsage, "", "get [-s] [-w] [-b] [-x] path", "get")
 	f(exitUsage, "", "Command not found: Command not found bogus", "bogus", "x")
 	f(exitUsage, "", "neither text nor json", "--output", "yaml")
 	f(exitUsage, "", "bad arguments", "--server", "host:nope", "ls", "/")
-	f(exitOK, helpText(), "", "--help")
+	f(exitOK, longHelp(), "", "--help")
 	f(exitOK, `{"children":["a","zookeeper"],"command":"ls","path":"/","stat":`+jsonRoot+"}\n", "", "--output", "json", "ls", "/")
 }
 
@@ -135,9 +135,9 @@ func bubble(t *testing.T, test func(t *testing.T, f *fake, sh *shell, out *bytes
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake()
 		var out bytes.Buffer
-		cfg := config{server: "fake", timeout: 30 * time.Second, client: []client.Option{client.WithDialer(f.dial)}}
-		sh, err := open(t.Context(), cfg, &out, &out)
-		require.NoError(t, err)
+		cfg := config{server: "fake", timeout: 30 * time.Second, dial: f.dial}
+		sh := newShell(t.Context(), cfg, strings.NewReader(""), &out, &out)
+		require.NoError(t, sh.open(cfg.server))
 		out.Reset()
 		test(t, f, sh, &out)
 		sh.close()
@@ -211,11 +211,11 @@ func TestUncertainWriteSaysSo(t *testing.T) {
 }
 
 func TestHistoryForgetsOldLinesButKeepsTheirNumbers(t *testing.T) {
-	sh := &shell{screen: &screen{out: new(bytes.Buffer), err: new(bytes.Buffer)}}
+	sh := newShell(t.Context(), config{}, nil, new(bytes.Buffer), new(bytes.Buffer))
 	for range maxPast + 5 {
 		sh.line("bogus")
 	}
-	require.Len(t, sh.past, maxPast+5)
-	require.Empty(t, sh.past[4])
-	require.Equal(t, "bogus", sh.past[5])
+	require.Equal(t, maxPast+5, sh.past.count())
+	require.Empty(t, sh.past.lines[4])
+	require.Equal(t, "bogus", sh.past.lines[5])
 }

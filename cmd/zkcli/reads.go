@@ -2,30 +2,46 @@ package main
 
 import (
 	"context"
+	"encoding/base64"
+	stdhex "encoding/hex"
 	"errors"
+	"fmt"
+	"os"
 	"slices"
 	"strings"
 
 	"github.com/zkd-project/zkd/pkg/client"
-	"github.com/zkd-project/zkd/proto"
 )
 
 func get(ctx context.Context, sh *shell, a *arguments) (result, error) {
 	var res result
 	if a.arg(1) != "" {
 		res.note = oldForm("get path [watch]", "get [-s] [-w] path")
-		a.set['w'] = true
+		a.values["w"] = "true"
 	}
-	data, st, err := sh.read(ctx, a.path(), a.set['w'])
+	data, st, err := sh.read(ctx, a.path(), a.has("w"))
 	if err != nil {
 		return res, err
 	}
 	res.field("data", data)
-	if a.set['s'] || sh.json {
+	if a.has("s") || sh.json {
 		res.stat(&st)
 	}
-	res.text = dataText(data)
-	if a.set['s'] {
+	switch {
+	case a.has("out") && a.str("out") != "-":
+		return res, os.WriteFile(a.str("out"), data, 0o666)
+	case a.has("raw"), a.has("out"):
+		res.text = string(data)
+		res.quiet = sh.json
+		return res, nil
+	case a.has("b"):
+		res.text = base64.StdEncoding.EncodeToString(data) + "\n"
+	case a.has("x"):
+		res.text = stdhex.Dump(data)
+	default:
+		res.text = dataText(data)
+	}
+	if a.has("s") {
 		res.text += statText(&st)
 	}
 	return res, nil
@@ -60,10 +76,10 @@ func ls(ctx context.Context, sh *shell, a *arguments) (result, error) {
 	var res result
 	if a.arg(1) != "" {
 		res.note = oldForm("ls path [watch]", "ls [-w] path")
-		a.set['w'] = true
+		a.values["w"] = "true"
 	}
-	if a.set['R'] {
-		paths, refused, err := sh.subtree(ctx, a.path(), a.set['w'])
+	if a.has("R") {
+		paths, refused, err := sh.subtree(ctx, a.path(), a.has("w"))
 		if err != nil {
 			return res, err
 		}
@@ -71,16 +87,16 @@ func ls(ctx context.Context, sh *shell, a *arguments) (result, error) {
 		res.text = strings.Join(paths, "\n") + "\n"
 		return res, errors.Join(refused...)
 	}
-	names, st, err := sh.children(ctx, a.path(), a.set['w'])
+	names, st, err := sh.children(ctx, a.path(), a.has("w"))
 	if err != nil {
 		return res, err
 	}
 	res.field("children", append([]string{}, names...))
 	res.text = "[" + strings.Join(names, ", ") + "]\n"
-	if a.set['s'] {
+	if a.has("s") {
 		res.text += statText(&st)
 	}
-	if a.set['s'] || sh.json {
+	if a.has("s") || sh.json {
 		res.stat(&st)
 	}
 	return res, nil
@@ -90,12 +106,12 @@ func stat(ctx context.Context, sh *shell, a *arguments) (result, error) {
 	var res result
 	if a.arg(1) != "" {
 		res.note = oldForm("stat path [watch]", "stat [-w] path")
-		a.set['w'] = true
+		a.values["w"] = "true"
 	}
 	var st client.Stat
 	var found bool
 	var err error
-	if a.set['w'] {
+	if a.has("w") {
 		var w *client.Watch
 		st, found, w, err = sh.c.ExistsW(ctx, a.path())
 		sh.follow(w)
@@ -106,9 +122,35 @@ func stat(ctx context.Context, sh *shell, a *arguments) (result, error) {
 		return res, err
 	}
 	if !found {
-		return res, &client.OpError{Op: proto.OpExists, Path: a.path(), Err: client.ErrNoNode}
+		return res, noNode(a.path())
 	}
 	res.stat(&st)
 	res.text = statText(&st)
+	return res, nil
+}
+
+func getAllChildrenNumber(ctx context.Context, sh *shell, a *arguments) (result, error) {
+	var res result
+	n, err := sh.c.CountDescendants(ctx, a.path())
+	if err != nil {
+		return res, err
+	}
+	res.field("number", n)
+	res.text = fmt.Sprintln(n)
+	return res, nil
+}
+
+func getEphemerals(ctx context.Context, sh *shell, a *arguments) (result, error) {
+	var res result
+	prefix := "/"
+	if a.arg(0) != "" {
+		prefix = a.path()
+	}
+	paths, err := sh.c.Ephemerals(ctx, prefix)
+	if err != nil {
+		return res, err
+	}
+	res.field("ephemerals", paths)
+	res.text = "[" + strings.Join(paths, ", ") + "]\n"
 	return res, nil
 }

@@ -5,79 +5,96 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"os/signal"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
-	"golang.org/x/term"
-
 	"github.com/zkd-project/zkd/pkg/client"
+	"github.com/zkd-project/zkd/proto"
 )
 
-// shell carries out commands on one client. Its own goroutine runs them; one more follows the session's state, and one
-// each watch. All of them print through screen.
+// shell carries out commands. Its own goroutine runs them; one more follows the session's state, and one each watch. All of
+// them print through screen.
 type shell struct {
 	ctx      context.Context
-	c        *client.Client
+	cfg      config
+	c        *client.Client // nil before the first open; the shell's own goroutine's
+	server   string         // connect string of c
 	json     bool
+	stdin    io.Reader
 	screen   *screen
 	patience time.Duration // how long a command waits for a lost server
-	past     []string      // lines of this run
+	past     *pastLines
 	quitting bool
-	helpers  sync.WaitGroup
+	hideWatches
+	role    roleCache
+	helpers sync.WaitGroup
 
 	mu     sync.Mutex
 	cancel context.CancelCauseFunc // of the command that runs, nil if none does
 }
 
-// screen serialises what goroutines print. While a line is being edited everything goes through the terminal, which
-// redraws the line.
-type screen struct {
-	mu       sync.Mutex
-	out, err io.Writer
-	editing  *term.Terminal // nil if no line is being edited
+// hideWatches is what printwatches off sets.
+type hideWatches struct{ hidden atomic.Bool }
+
+func newShell(ctx context.Context, cfg config, stdin io.Reader, stdout, stderr io.Writer) *shell {
+	return &shell{ctx: ctx, cfg: cfg, json: cfg.json, stdin: stdin, patience: cfg.timeout,
+		screen: newScreen(stdout, stderr, cfg.color), past: loadHistory(cfg.history)}
 }
 
-func (s *screen) stdout(text string) { s.print(s.out, text) }
-func (s *screen) stderr(text string) { s.print(s.err, text) }
-
-func (s *screen) print(w io.Writer, text string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.editing != nil {
-		w = s.editing
-	}
-	io.WriteString(w, text) // a reader that is gone is no reason to stop: the command may be a write
-}
-
-func (s *screen) edit(t *term.Terminal) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.editing = t
-}
-
-// open connects; it gives up after the configured timeout, or when the user does.
-func open(ctx context.Context, cfg config, stdout, stderr io.Writer) (*shell, error) {
-	sh := &shell{ctx: ctx, json: cfg.json, patience: cfg.timeout, screen: &screen{out: stdout, err: stderr}}
-	sh.screen.stderr("Connecting to " + cfg.server + "\n")
-	ctx, stop := signal.NotifyContext(ctx, os.Interrupt)
+// open opens a session; it gives up after the configured timeout, or when the user does. An open one has to be closed
+// before.
+func (sh *shell) open(server string) error {
+	sh.screen.stderr("Connecting to " + server + "\n")
+	ctx, stop := signal.NotifyContext(sh.ctx, os.Interrupt)
 	defer stop()
-	ctx, cancel := context.WithTimeout(ctx, cfg.timeout)
+	ctx, cancel := context.WithTimeout(ctx, sh.cfg.timeout)
 	defer cancel()
-	c, err := client.Dial(ctx, cfg.server, append(cfg.client, client.WithSessionTimeout(cfg.timeout))...)
+	c, err := sh.dial(ctx, server)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	sh.c = c
+	sh.c, sh.server = c, server
 	states := c.States()
 	sh.showState(<-states)
 	sh.helpers.Go(func() { sh.followStates(states) })
-	return sh, nil
+	return nil
+}
+
+func (sh *shell) dial(ctx context.Context, server string, more ...client.Option) (*client.Client, error) {
+	opts, err := sh.cfg.options()
+	if err != nil {
+		return nil, err
+	}
+	return client.Dial(ctx, server, append(opts, more...)...)
+}
+
+// openQuietly is open for completion, which has no patience and shows nothing.
+func (sh *shell) openQuietly() {
+	ctx, cancel := context.WithTimeout(sh.ctx, completionPatience)
+	defer cancel()
+	sh.c, _ = sh.dial(ctx, sh.cfg.server)
+}
+
+// openFailed tells why there is no session, and returns the exit code.
+func (sh *shell) openFailed(err error) int {
+	sh.screen.fault(errorText(err) + "\n")
+	sh.screen.stderr(sh.hint("", err))
+	if errors.Is(err, client.ErrBadArguments) {
+		return exitUsage
+	}
+	return exitFailed
 }
 
 // close ends the session. There is nothing to do about a server that does not confirm it.
 func (sh *shell) close() {
+	if sh.c == nil {
+		return
+	}
 	sh.c.Close()
 	sh.helpers.Wait()
 	if sh.quitting {
@@ -135,15 +152,31 @@ func (sh *shell) follow(w *client.Watch) {
 		return
 	}
 	sh.helpers.Go(func() {
-		e := <-w.C()
-		switch {
-		case e.Err != nil:
-		case sh.json:
-			sh.screen.stdout(jsonLine(map[string]any{"event": e.Type.String(), "path": e.Path}))
-		default:
-			sh.screen.stdout(eventText(e.State, e.Type, e.Path))
+		if e := <-w.C(); e.Err == nil && e.Type != 0 {
+			sh.showEvent(e)
 		}
 	})
+}
+
+// followStream prints the events of s until it ends.
+func (sh *shell) followStream(s *client.Stream) {
+	sh.helpers.Go(func() {
+		for e := range s.C() {
+			if e.Err == nil {
+				sh.showEvent(e)
+			}
+		}
+	})
+}
+
+func (sh *shell) showEvent(e client.Event) {
+	switch {
+	case sh.hidden.Load():
+	case sh.json:
+		sh.screen.stdout(jsonLine(eventFields(e)))
+	default:
+		sh.screen.stdout(eventText(e.State, eventName(e.Type), e.Path))
+	}
 }
 
 // execute carries out one command and returns its exit code.
@@ -153,30 +186,55 @@ func (sh *shell) execute(words []string) int {
 		sh.screen.stderr(helpText())
 		return sh.fail(words[0], "", checkCommand(words[0]), exitUsage, result{})
 	}
+	for _, w := range words[1:] {
+		if w == "--help" {
+			sh.screen.stdout(cmd.explain())
+			return exitOK
+		}
+	}
 	a, err := cmd.parse(words[1:])
 	if err != nil {
 		return sh.fail(cmd.name, "", err, exitUsage, result{})
 	}
+	if !cmd.offline && (sh.c == nil || sh.c.Err() != nil) {
+		return sh.fail(cmd.name, "", errNotConnected, exitFailed, result{})
+	}
+	return sh.conclude(cmd, a)
+}
+
+// errNotConnected says that there is no session for a command that needs one.
+const errNotConnected = spoken("Not connected")
+
+// conclude runs a command and shows what became of it.
+func (sh *shell) conclude(cmd *command, a *arguments) int {
 	res, err := sh.perform(cmd, a)
 	sh.screen.stderr(res.note)
 	if !sh.json {
-		sh.screen.stdout(res.text) // what there is, even of a command that then failed
+		sh.show(res.text) // what there is, even of a command that then failed
 	}
 	path := ""
-	if len(a.rest) > 0 && cmd.name != "addauth" {
+	if cmd.paths > 0 {
 		path = a.path()
 	}
 	var usage *usageError
+	var no *negative
 	switch {
 	case errors.As(err, &usage):
 		return sh.fail(cmd.name, path, err, exitUsage, res)
+	case errors.As(err, &no):
+		return sh.fail(cmd.name, path, err, exitNo, res)
 	case err != nil:
 		return sh.fail(cmd.name, path, err, exitFailed, res)
-	case sh.json:
+	case sh.json && !res.quiet:
 		sh.report(cmd.name, path, res)
 	}
-	return exitOK
+	return res.code
 }
+
+// negative is an error of a command that worked and whose answer is no.
+type negative struct{ text string }
+
+func (n *negative) Error() string { return n.text }
 
 // perform runs cmd with a context that ends on Ctrl-C and when the server stays away.
 func (sh *shell) perform(cmd *command, a *arguments) (result, error) {
@@ -205,9 +263,15 @@ func (sh *shell) report(name, path string, res result) {
 }
 
 func (sh *shell) fail(name, path string, err error, code int, res result) int {
-	sh.screen.stderr(errorText(err) + "\n")
+	sh.screen.fault(errorText(err) + "\n")
+	hint := sh.hint(path, err)
+	sh.screen.stderr(hint)
 	if sh.json {
-		res.field("error", errorFields(err))
+		f := errorFields(err)
+		if hint != "" {
+			f["hint"] = strings.TrimSpace(hint)
+		}
+		res.field("error", f)
 		sh.report(name, path, res)
 	}
 	return code
@@ -217,29 +281,110 @@ func (sh *shell) fail(name, path string, err error, code int, res result) int {
 func (sh *shell) line(text string) int {
 	words, err := split(text)
 	if err != nil {
-		sh.screen.stderr(err.Error() + "\n")
+		sh.screen.fault(err.Error() + "\n")
 		return exitUsage
 	}
 	if len(words) == 0 {
 		return exitOK
 	}
-	sh.past = append(sh.past, text)
-	if len(sh.past) > maxPast {
-		sh.past[len(sh.past)-maxPast-1] = "" // keep the numbers, not the text
-	}
+	sh.past.add(text)
 	return sh.execute(words)
 }
 
-// maxPast is how many lines history remembers.
-const maxPast = 1000
-
+// prompt shows the server, the session's state and the server's role.
 func (sh *shell) prompt() string {
-	state := "CONNECTING"
-	switch s := sh.c.State(); {
-	case s == client.StateConnected:
-		state = "CONNECTED"
-	case s.Final():
-		state = "CLOSED"
+	server, state, tint := sh.server, "CLOSED", red
+	if sh.c != nil {
+		switch s := sh.c.State(); {
+		case s == client.StateConnected:
+			state, tint = "CONNECTED", green
+		case s == client.StateReadOnly:
+			state, tint = "CONNECTEDREADONLY", yellow
+		case !s.Final():
+			state, tint = "CONNECTING", yellow
+		}
+		server = sh.c.Server()
 	}
-	return fmt.Sprintf("[zk: %s(%s) %d] ", sh.c.Server(), state, len(sh.past))
+	if role := sh.role.of(sh.ctx, sh.cfg.dial, server); role != "" && tint == green {
+		state += ", " + role
+	}
+	return fmt.Sprintf("[zk: %s(%s) %d] ", server, sh.screen.paint(tint, state), sh.past.count())
+}
+
+// roleCache remembers the role of the server that the prompt names, for a while.
+type roleCache struct {
+	addr, role string
+	asked      time.Time
+}
+
+const (
+	roleKept     = 5 * time.Second
+	rolePatience = 200 * time.Millisecond
+)
+
+func (r *roleCache) of(ctx context.Context, dial dialer, addr string) string {
+	if addr == "" {
+		return ""
+	}
+	if addr != r.addr || time.Since(r.asked) > roleKept {
+		ctx, cancel := context.WithTimeout(ctx, rolePatience)
+		defer cancel()
+		answer, _ := fourLetters(ctx, dial, addr, "srvr")
+		r.addr, r.role, r.asked = addr, parseWords(answer, ": ")["Mode"], time.Now()
+	}
+	return r.role
+}
+
+type dialer = func(ctx context.Context, network, addr string) (net.Conn, error)
+
+// fourLetters asks a server one of its four-letter words.
+func fourLetters(ctx context.Context, dial dialer, addr, word string) (string, error) {
+	if dial == nil {
+		dial = new(net.Dialer).DialContext
+	}
+	nc, err := dial(ctx, "tcp", addr)
+	if err != nil {
+		return "", err
+	}
+	defer nc.Close()
+	defer context.AfterFunc(ctx, func() { nc.Close() })()
+	if _, err := nc.Write([]byte(word)); err != nil {
+		return "", err
+	}
+	answer, err := io.ReadAll(io.LimitReader(nc, 1<<20))
+	if err == nil && len(answer) == 0 {
+		err = fmt.Errorf("%s: no answer to %s", addr, word)
+	}
+	return string(answer), err
+}
+
+// parseWords reads lines of key, separator, value.
+func parseWords(text, separator string) map[string]string {
+	m := map[string]string{}
+	for line := range strings.Lines(text) {
+		if key, value, ok := strings.Cut(strings.TrimSpace(line), separator); ok {
+			m[key] = strings.TrimSpace(value)
+		}
+	}
+	return m
+}
+
+func eventName(t client.EventType) fmt.Stringer {
+	if t == client.EventMissed {
+		return word("Missed")
+	}
+	return t
+}
+
+type word string
+
+func (w word) String() string { return string(w) }
+
+func eventFields(e client.Event) map[string]any {
+	return map[string]any{"event": eventName(e.Type).String(), "path": e.Path}
+}
+
+// noNode is the error of a command that wants a node which is not there.
+func noNode(path string) error {
+	return &client.OpError{Op: proto.OpExists, Path: path, Err: client.ErrNoNode}
 }

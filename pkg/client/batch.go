@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/zkd-project/zkd/proto"
 )
@@ -23,6 +24,25 @@ type Batch struct {
 type batchCall struct {
 	k    *call
 	take func(r *proto.Reader, err error) error
+}
+
+// Permitted is the answer to a GetACL.
+type Permitted struct {
+	ACL []ACL
+	Err error // an *OpError
+}
+
+// CreateTTL sends Client.CreateTTL.
+func (b *Batch) CreateTTL(path string, data []byte, mode CreateMode, ttl time.Duration, acl []ACL) *Created {
+	res, resp := new(Created), new(proto.Create2Response)
+	req, err := b.c.createTTLRequest(path, data, mode, ttl, acl)
+	if err != nil {
+		b.fail(&OpError{Op: proto.OpCreateTTL, Path: path, Err: err})
+		return res
+	}
+	b.send(newCall(proto.OpCreateTTL, path, req), resp,
+		func() { *res = Created{Path: b.c.stripChroot(resp.Path), Stat: statFrom(&resp.Stat)} })
+	return res
 }
 
 // Batch returns an empty batch whose requests end with ctx.
@@ -77,6 +97,42 @@ func (b *Batch) Get(path string) *Got {
 			err = b.c.decode(k, r, resp)
 		}
 		*res = Got{Data: resp.Data, Stat: statFrom(&resp.Stat), Err: err}
+		return nil
+	})
+	return res
+}
+
+// Children sends Client.Children. A failure is in the result and is none of Wait's.
+func (b *Batch) Children(path string) *Listed {
+	res, resp := new(Listed), new(proto.GetChildren2Response)
+	k, err := b.c.pathCall(proto.OpGetChildren2, path, &proto.PathWatchRequest{Path: b.c.addChroot(path)})
+	if err != nil {
+		res.Err = err
+		return res
+	}
+	b.start(k, func(r *proto.Reader, err error) error {
+		if err == nil {
+			err = b.c.decode(k, r, resp)
+		}
+		*res = Listed{Children: resp.Children, Stat: statFrom(&resp.Stat), Err: err}
+		return nil
+	})
+	return res
+}
+
+// GetACL sends Client.GetACL. A failure is in the result and is none of Wait's.
+func (b *Batch) GetACL(path string) *Permitted {
+	res, resp := new(Permitted), new(proto.GetACLResponse)
+	k, err := b.c.pathCall(proto.OpGetACL, path, &proto.GetACLRequest{Path: b.c.addChroot(path)})
+	if err != nil {
+		res.Err = err
+		return res
+	}
+	b.start(k, func(r *proto.Reader, err error) error {
+		if err == nil {
+			err = b.c.decode(k, r, resp)
+		}
+		*res = Permitted{ACL: resp.ACL, Err: err}
 		return nil
 	})
 	return res

@@ -24,6 +24,7 @@ type Got struct {
 // Listed is the answer to a listing.
 type Listed struct {
 	Children []string
+	Stat     Stat  // of the node; only a Batch fills it in
 	Err      error // an *OpError
 }
 

@@ -62,6 +62,19 @@ func (q Quota) String() string {
 	return s + fmt.Sprintf("=;byteHardLimit=%d;countHardLimit=%d", q.BytesHard, q.CountHard)
 }
 
+// QuotaConflict says that a node above or below already has a quota. It wraps ErrBadArguments.
+type QuotaConflict struct{ Path, Other string }
+
+func (q *QuotaConflict) Error() string {
+	if strings.HasPrefix(q.Path, q.Other) {
+		return q.Path + " has a parent " + q.Other + " which has a quota"
+	}
+	return q.Path + " has a child " + q.Other + " which has a quota"
+}
+
+// Unwrap returns ErrBadArguments.
+func (q *QuotaConflict) Unwrap() error { return ErrBadArguments }
+
 // GetQuota returns the limits of path and its usage. ErrNoNode if it has no quota. It works without a chroot only: quotas
 // are kept beside the tree.
 func (c *Client) GetQuota(ctx context.Context, path string) (limits, usage Quota, err error) {
@@ -97,7 +110,7 @@ func (c *Client) SetQuota(ctx context.Context, path string, limits Quota) error 
 	if other, err := c.otherQuota(ctx, path); err != nil {
 		return err
 	} else if other != "" {
-		return &OpError{Op: proto.OpSetData, Path: path, Err: fmt.Errorf("%w: %s has a quota", ErrBadArguments, other)}
+		return &OpError{Op: proto.OpSetData, Path: path, Err: &QuotaConflict{Path: path, Other: other}}
 	}
 	if err := c.CreateAll(ctx, QuotaPath(path), nil); err != nil {
 		return err

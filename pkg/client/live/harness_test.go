@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -30,8 +31,6 @@ const patience = 60 * time.Second
 var foreign = os.Getenv("ZKD_LIVE_SERVERS")
 
 var ensemble *cluster
-
-var pid = os.Getpid()
 
 func TestMain(m *testing.M) {
 	code := 1
@@ -180,10 +179,23 @@ func guard(t *testing.T) context.Context {
 	return ctx
 }
 
+var run = time.Now().UnixNano() // tells runs against one ensemble apart
+
+var roots sync.Map // by *testing.T
+
+// root is the chroot of a test.
+func root(t *testing.T) string {
+	name := fmt.Sprintf("/live-%s-%x", strings.ReplaceAll(t.Name(), "/", "-"), run+int64(rounds.Add(1)))
+	known, _ := roots.LoadOrStore(t, name)
+	return known.(string)
+}
+
+var rounds atomic.Int64
+
 // dial opens a session below a chroot of the test's own, which it makes.
 func dial(ctx context.Context, t *testing.T, opts ...client.Option) *client.Client {
 	t.Helper()
-	root := "/live-" + strings.NewReplacer("/", "-").Replace(t.Name()) + "-" + strconv.Itoa(pid)
+	root := root(t)
 	if foreign == "" {
 		opts = append([]client.Option{client.WithSessionTimeout(5 * time.Second)}, opts...)
 	}

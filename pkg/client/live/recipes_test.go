@@ -55,6 +55,7 @@ func TestLockExcludesAndIsFair(t *testing.T) {
 	}
 	all.Wait()
 	require.EqualValues(t, 30, entries.Load())
+	require.NoError(t, clients[0].Sync(ctx, "/"))
 	names, _, err := clients[0].Children(ctx, "/locks/a")
 	require.NoError(t, err)
 	require.Empty(t, names)
@@ -218,6 +219,7 @@ func TestElection(t *testing.T) {
 	a, b := dial(ctx, t), dial(ctx, t)
 	first, err := election.New(a, "/e").Campaign(ctx, "a")
 	require.NoError(t, err)
+	require.NoError(t, b.Sync(ctx, "/"))
 	l, err := election.New(b, "/e").Leader(ctx)
 	require.NoError(t, err)
 	require.Equal(t, election.Leader{Name: "a", Token: first.Token()}, l)
@@ -345,6 +347,7 @@ func TestQueue(t *testing.T) {
 	}
 	all.Wait()
 	require.EqualValues(t, 10, done.Load())
+	require.NoError(t, c.Sync(ctx, "/"))
 	n, err = q.Len(ctx)
 	require.NoError(t, err)
 	require.Zero(t, n)
@@ -413,13 +416,14 @@ func TestPresenceSurvivesItsSession(t *testing.T) {
 	ctx := guard(t)
 	c := dial(ctx, t)
 	var w wire
-	root := "/live-" + t.Name() + "-" + strconv.Itoa(pid)
+	root := root(t)
 	open := func(ctx context.Context) (*client.Client, error) {
 		return client.Dial(ctx, servers()+root, client.WithDialer(w.dial), client.WithSessionTimeout(time.Second))
 	}
 	p := presence.Join(open, "/group", "me", []byte("v1"))
 	defer p.Close()
 	<-p.Up()
+	require.NoError(t, c.Sync(ctx, "/"))
 	members, err := presence.Members(ctx, c, "/group")
 	require.NoError(t, err)
 	require.Equal(t, map[string][]byte{"me": []byte("v1")}, members)
@@ -445,6 +449,7 @@ func TestPresenceSurvivesItsSession(t *testing.T) {
 	require.NoError(t, c.Delete(ctx, "/group/me", client.AnyVersion))
 	require.Eventually(t, func() bool { _, found, _ := c.Exists(ctx, "/group/me"); return found }, patience, time.Millisecond)
 	p.Close()
+	require.NoError(t, c.Sync(ctx, "/"))
 	_, found, err := c.Exists(ctx, "/group/me")
 	require.NoError(t, err)
 	require.False(t, found)

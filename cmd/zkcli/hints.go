@@ -1,0 +1,125 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/zkd-project/zkd/pkg/client"
+	"github.com/zkd-project/zkd/proto"
+)
+
+// hintPatience bounds what a hint may ask the servers.
+const hintPatience = 2 * time.Second
+
+// hint is the next thing to try after err, with what the servers tell about it; "" if there is nothing to say. Each line
+// ends with a newline.
+func (sh *shell) hint(path string, err error) string {
+	var trouble *client.ConnectError
+	if errors.As(err, &trouble) {
+		return connectHint(trouble)
+	}
+	var oe *client.OpError
+	var me *client.MultiError
+	switch {
+	case errors.As(err, &me):
+		path = me.Path
+	case errors.As(err, &oe):
+		path = oe.Path
+	}
+	var code proto.ErrCode
+	if !errors.As(err, &code) || path == "" || !strings.HasPrefix(path, "/") || sh.c == nil {
+		return ""
+	}
+	ctx, cancel := context.WithTimeout(sh.ctx, hintPatience)
+	defer cancel()
+	switch code {
+	case client.ErrNoNode:
+		return sh.ancestorHint(ctx, path)
+	case client.ErrBadVersion:
+		if st, found, err := sh.c.Exists(ctx, path); err == nil && found {
+			return fmt.Sprintf("Its version is %d, that of its ACL %d.\n", st.Version, st.Aversion)
+		}
+	case client.ErrNoAuth:
+		return sh.aclHint(ctx, path)
+	case client.ErrNotEmpty:
+		if n, err := sh.c.CountDescendants(ctx, path); err == nil {
+			return fmt.Sprintf("It has %d nodes below it; deleteall deletes them too.\n", n)
+		}
+	case client.ErrNodeExists:
+		return "set replaces its data.\n"
+	}
+	return ""
+}
+
+func connectHint(trouble *client.ConnectError) string {
+	var b strings.Builder
+	if len(trouble.Attempts) > 1 {
+		for _, a := range trouble.Attempts {
+			fmt.Fprintf(&b, "  %-22s %v\n", a.Addr, a.Err)
+		}
+	}
+	b.WriteString("Does a server run there? --server names others, --timeout waits longer.\n")
+	return b.String()
+}
+
+// ancestorHint names the nearest node above path that exists.
+func (sh *shell) ancestorHint(ctx context.Context, path string) string {
+	if proto.ValidatePath(path) != nil {
+		return ""
+	}
+	for p := proto.Parent(path); ; p = proto.Parent(p) {
+		names, _, err := sh.c.Children(ctx, p)
+		switch {
+		case err == nil:
+			return fmt.Sprintf("The nearest node above it is %s, with %s.\n", p, childrenPhrase(names))
+		case !errors.Is(err, client.ErrNoNode):
+			return ""
+		case p == "/":
+			return "The chroot itself does not exist: create it without one.\n"
+		}
+	}
+}
+
+func childrenPhrase(names []string) string {
+	const few = 5
+	switch {
+	case len(names) == 0:
+		return "no children"
+	case len(names) > few:
+		return fmt.Sprintf("%d children", len(names))
+	}
+	return "the children " + strings.Join(sorted(names), ", ")
+}
+
+// aclHint tells what the ACL asks and who the session is.
+func (sh *shell) aclHint(ctx context.Context, path string) string {
+	what := path
+	acl, _, err := sh.c.GetACL(ctx, path)
+	if errors.Is(err, client.ErrNoNode) || errors.Is(err, client.ErrNoAuth) {
+		what = proto.Parent(path)
+		acl, _, err = sh.c.GetACL(ctx, what)
+	}
+	if err != nil {
+		return "addauth gives the session an identity.\n"
+	}
+	var entries []string
+	for _, e := range acl {
+		id := e.ID.ID
+		if e.ID.Scheme == "digest" {
+			id, _, _ = strings.Cut(id, ":")
+		}
+		entries = append(entries, fmt.Sprintf("%s:%s:%s", e.ID.Scheme, id, e.Perms))
+	}
+	hint := fmt.Sprintf("The ACL of %s is %s", what, strings.Join(entries, ", "))
+	if ids, err := sh.c.WhoAmI(ctx); err == nil {
+		var me []string
+		for _, id := range ids {
+			me = append(me, id.Scheme+":"+id.User)
+		}
+		hint += "; this session is " + strings.Join(me, ", ")
+	}
+	return hint + ". addauth gives it another identity.\n"
+}

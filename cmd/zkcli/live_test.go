@@ -1,0 +1,321 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// servers returns the connect string of real servers: those of ZKD_LIVE_SERVERS, or an ensemble of three that runs as long
+// as the tests.
+var servers = sync.OnceValues(func() (string, error) {
+	if s := os.Getenv("ZKD_LIVE_SERVERS"); s != "" {
+		return s, nil
+	}
+	return startEnsemble()
+})
+
+// stopEnsemble ends it; TestMain calls it.
+var stopEnsemble = func() {}
+
+func startEnsemble() (string, error) {
+	dir, err := os.MkdirTemp("", "zkcli-live-")
+	if err != nil {
+		return "", err
+	}
+	bin := filepath.Join(dir, "zkd")
+	build := exec.Command("go", "build", "-o", bin, "../zkd")
+	build.Dir = sourceDir
+	if out, err := build.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("build zkd: %w\n%s", err, out)
+	}
+	for range 10 { // the ports may be taken meanwhile
+		port, err := threePorts()
+		if err != nil {
+			return "", err
+		}
+		cmd := exec.Command(bin, "dev", "--client-port", fmt.Sprint(port), "--data-dir", filepath.Join(dir, fmt.Sprint(port)), "--tick", "500ms")
+		cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+		out, err := cmd.StdoutPipe()
+		if err != nil {
+			return "", err
+		}
+		if err := cmd.Start(); err != nil {
+			return "", err
+		}
+		line, err := bufio.NewReader(out).ReadString('\n')
+		if err == nil {
+			stopEnsemble = func() {
+				cmd.Process.Kill()
+				cmd.Wait()
+				os.RemoveAll(dir)
+			}
+			return strings.TrimSpace(line), nil
+		}
+		cmd.Process.Kill()
+		cmd.Wait()
+	}
+	return "", fmt.Errorf("zkd dev does not start")
+}
+
+// threePorts finds three free ports in a row.
+func threePorts() (int, error) {
+	for range 100 {
+		ln, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return 0, err
+		}
+		port := ln.Addr().(*net.TCPAddr).Port
+		ln.Close()
+		free := port+2 < 65536
+		for i := 1; free && i < 3; i++ {
+			next, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port+i))
+			if free = err == nil; free {
+				next.Close()
+			}
+		}
+		if free {
+			return port, nil
+		}
+	}
+	return 0, fmt.Errorf("no three free ports in a row")
+}
+
+func liveServers(t *testing.T) string {
+	t.Helper()
+	s, err := servers()
+	require.NoError(t, err)
+	return s
+}
+
+// chroot makes a node for one test and returns the connect string with it.
+func chroot(t *testing.T) string {
+	t.Helper()
+	root := fmt.Sprintf("/zkcli-%s-%x", strings.ReplaceAll(t.Name(), "/", "-"), time.Now().UnixNano())
+	var out, errs bytes.Buffer
+	require.Equal(t, exitOK, run(t.Context(), []string{"-server", liveServers(t), "create", root}, nil, &out, &errs), errs.String())
+	return liveServers(t) + root
+}
+
+// zkcli runs one command and returns what it prints.
+func zkcli(t *testing.T, server, stdin string, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
+	var out, errs bytes.Buffer
+	code = run(t.Context(), append([]string{"-server", server}, args...), strings.NewReader(stdin), &out, &errs)
+	return code, out.String(), errs.String()
+}
+
+// What differs from run to run.
+var varying = []struct{ from, to string }{
+	{`(?m)(zxid|Zxid|ephemeralOwner)( = |":")0x[0-9a-f]{3,}`, `$1${2}0xN`},
+	{`(?m)(cZxid|mZxid|pZxid)( = |":")0x[0-9a-f]+`, `$1${2}0xN`},
+	{`(?m)(ctime|mtime) = .*20\d\d$`, `$1 = DATE`},
+	{`"(ctime|mtime|time)":"[^"]*"`, `"$1":"DATE"`},
+	{`ephemeral of 0x[0-9a-f]+`, `ephemeral of 0xN`},
+	{`(?m)^(\d\d:\d\d:\d\d\.\d\d\d)`, `HH:MM:SS.mmm`},
+	{`/tmp/[A-Za-z0-9/_.-]*zkcli-[0-9]+`, `TEMPFILE`},
+}
+
+func steady(text string) string {
+	for _, v := range varying {
+		text = regexp.MustCompile(v.from).ReplaceAllString(text, v.to)
+	}
+	return text
+}
+
+// The sessions in testdata/live are those that real servers give, zkd's and Apache's alike. A line that begins with "= "
+// sets the standard input of the next command.
+func TestLiveGolden(t *testing.T) {
+	files, err := filepath.Glob("testdata/live/*.txt")
+	require.NoError(t, err)
+	require.NotEmpty(t, files)
+	for _, name := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(name), ".txt"), func(t *testing.T) {
+			want, err := os.ReadFile(name)
+			require.NoError(t, err)
+			t.Chdir(t.TempDir())
+			here := liveServers(t)
+			if !strings.Contains(name, "rootless") {
+				here = chroot(t)
+			}
+			got := steady(replayLive(t, here, string(want), strings.Contains(name, "json")))
+			if *rewrite {
+				require.NoError(t, os.WriteFile(filepath.Join(sourceDir, name), []byte(got), 0o644))
+				return
+			}
+			require.Equal(t, string(want), got)
+		})
+	}
+}
+
+var sourceDir = func() string { dir, _ := os.Getwd(); return dir }()
+
+func replayLive(t *testing.T, server, script string, json bool) string {
+	var out, errs, all bytes.Buffer
+	cfg := config{server: server, timeout: 10 * time.Second, json: json}
+	stdin := new(bytes.Buffer)
+	sh := newShell(t.Context(), cfg, stdin, tagged{&out, ""}, tagged{&errs, "2| "})
+	require.NoError(t, sh.open(cfg.server))
+	defer sh.close()
+	skipping := false
+	for line := range strings.Lines(script) {
+		cmd, isCommand := strings.CutPrefix(line, "> ")
+		input, isInput := strings.CutPrefix(line, "= ")
+		switch {
+		case strings.HasPrefix(line, "# "):
+			all.WriteString(line)
+		case isInput:
+			skipping = true
+			stdin.WriteString(input)
+			all.WriteString(line)
+		case isCommand:
+			skipping = true
+			out.Reset()
+			errs.Reset()
+			code := sh.line(strings.TrimSuffix(cmd, "\n"))
+			fmt.Fprintf(&all, "> %s%s%s", cmd, out.String(), errs.String())
+			if code != 0 {
+				fmt.Fprintf(&all, "exit %d\n", code)
+			}
+		case !skipping:
+			all.WriteString(line)
+		}
+	}
+	return strings.ReplaceAll(all.String(), server, "SERVERS")
+}
+
+func TestBinarySafe(t *testing.T) {
+	server := chroot(t)
+	dir := t.TempDir()
+	file := filepath.Join(dir, "in")
+	data := []byte{0, 1, 255, '\n', 0}
+	require.NoError(t, os.WriteFile(file, data, 0o600))
+	f := func(stdin, stdout string, args ...string) {
+		t.Helper()
+		code, out, errs := zkcli(t, server, stdin, args...)
+		require.Equal(t, exitOK, code, errs)
+		require.Equal(t, stdout, out)
+	}
+	f("", "", "create", "--file", file, "/a")
+	f("", string(data), "get", "--raw", "/a")
+	f("", "AAH/CgA=\n", "get", "-b", "/a")
+	f(string(data), "", "set", "--file", "-", "/a")
+	f("", "", "get", "--out", filepath.Join(dir, "out"), "/a")
+	got, err := os.ReadFile(filepath.Join(dir, "out"))
+	require.NoError(t, err)
+	require.Equal(t, data, got)
+	f("", "", "set", "-b", "/a", "AAA=")
+	f("", "\x00\x00", "get", "--raw", "/a")
+}
+
+func TestStatusAndTop(t *testing.T) {
+	server := liveServers(t)
+	n := strings.Count(server, ",") + 1
+	code, out, errs := zkcli(t, server, "", "status")
+	require.Equal(t, exitOK, code, errs)
+	require.Equal(t, n+1, strings.Count(out, "\n"), out)
+	require.Regexp(t, "leader|standalone", out)
+	code, out, _ = zkcli(t, server+",127.0.0.1:1", "", "--output", "json", "status")
+	require.Equal(t, exitFailed, code)
+	require.Contains(t, out, `"server":"127.0.0.1:1"`)
+	code, out, errs = zkcli(t, server, "", "top", "-n", "2", "--interval", "50ms")
+	require.Equal(t, exitOK, code, errs)
+	require.Equal(t, 2, strings.Count(out, "REQ/s"))
+}
+
+// watch, wait and Ctrl-C: a second shell makes the changes.
+func TestWatchAndWait(t *testing.T) {
+	server := chroot(t)
+	type outcome struct {
+		code int
+		out  string
+	}
+	start := func(args ...string) <-chan outcome {
+		done := make(chan outcome, 1)
+		go func() {
+			var out, errs bytes.Buffer
+			code := run(t.Context(), append([]string{"-server", server}, args...), nil, &out, &errs)
+			done <- outcome{code, out.String() + errs.String()}
+		}()
+		return done
+	}
+	sh := newShell(t.Context(), config{server: server, timeout: 10 * time.Second}, nil, new(bytes.Buffer), new(bytes.Buffer))
+	require.NoError(t, sh.open(server))
+	defer sh.close()
+	exists, value := start("wait", "/a"), start("wait", "--value", "ready", "/a")
+	children, gone := start("wait", "--children", "2", "/b"), start("wait", "/c", "gone", "--timeout", "60s")
+	for _, line := range []string{"create /c", "create /a", "set /a ready", "create /b", "create /b/1", "create /b/2", "delete /c"} {
+		require.Equal(t, exitOK, sh.line(line), line)
+	}
+	for _, w := range []<-chan outcome{exists, value, children, gone} {
+		got := <-w
+		require.Equal(t, exitOK, got.code, got.out)
+	}
+	got := <-start("wait", "/never", "--timeout", "50ms")
+	require.Equal(t, exitNo, got.code)
+	require.Contains(t, got.out, "not within 50ms")
+	got = <-start("watch", "/", "--timeout", "50ms")
+	require.Equal(t, exitNo, got.code)
+}
+
+func TestCompletion(t *testing.T) {
+	server := chroot(t)
+	for _, line := range []string{"/apple", "/apricot", "/apricot/x", "/bean"} {
+		code, _, errs := zkcli(t, server, "", "create", line)
+		require.Equal(t, exitOK, code, errs)
+	}
+	f := func(want string, words ...string) {
+		t.Helper()
+		code, out, errs := zkcli(t, server, "", append([]string{"--complete", "--"}, words...)...)
+		require.Equal(t, exitOK, code, errs)
+		require.Equal(t, want, out)
+	}
+	f("get\ngetAcl\ngetAllChildrenNumber\ngetEphemerals\n", "get")
+	f("/apple\n/apricot\n", "ls", "/ap")
+	f("/apple\n/apricot\n", "ls", "-s", "/ap")
+	f("/bean\n", "set", "-v", "3", "/b")
+	f("", "set", "-v", "")
+	f("", "set", "/bean", "/b")
+	f("-R\n-s\n-v\n", "setAcl", "-")
+	f("/\n", "get", "")
+	f("bash\nfish\nzsh\n", "completion", "")
+	f("PERSISTENT\nPERSISTENT_RECURSIVE\n", "watch", "-m", "P")
+	for shell := range scripts {
+		code, out, _ := zkcli(t, "", "", "completion", shell)
+		require.Equal(t, exitOK, code)
+		require.Contains(t, out, "--complete --")
+	}
+}
+
+// The scripts do in a real shell what they should.
+func TestBashCompletion(t *testing.T) {
+	bash, err := exec.LookPath("bash")
+	if err != nil {
+		t.Skip("no bash here")
+	}
+	dir := t.TempDir()
+	fake := filepath.Join(dir, "zkcli")
+	require.NoError(t, os.WriteFile(fake, []byte("#!/bin/sh\necho \"$*\"\n"), 0o700))
+	script := scripts["bash"] + `
+COMP_WORDS=(zkcli --server h:1 get -s /a) COMP_CWORD=5
+_zkcli
+echo "${COMPREPLY[0]}"`
+	cmd := exec.CommandContext(context.Background(), bash, "-c", script)
+	cmd.Env = append(os.Environ(), "PATH="+dir+":"+os.Getenv("PATH"))
+	out, err := cmd.Output()
+	require.NoError(t, err)
+	require.Equal(t, "--server h:1 --complete -- get -s /a\n", string(out))
+}

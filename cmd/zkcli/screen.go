@@ -1,0 +1,142 @@
+package main
+
+import (
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+
+	"golang.org/x/term"
+)
+
+// screen serialises what goroutines print. While a line is being edited everything goes through the terminal, which
+// redraws the line.
+type screen struct {
+	colors    bool // on standard output
+	errColors bool
+
+	mu       sync.Mutex
+	out, err io.Writer
+	editing  *term.Terminal // nil if no line is being edited
+}
+
+func newScreen(out, err io.Writer, mode colorMode) *screen {
+	return &screen{out: out, err: err, colors: mode.on(out), errColors: mode.on(err)}
+}
+
+func (s *screen) stdout(text string) { s.print(s.out, text) }
+func (s *screen) stderr(text string) { s.print(s.err, text) }
+
+// fault prints an error.
+func (s *screen) fault(text string) {
+	if s.errColors {
+		text = red + strings.TrimSuffix(text, "\n") + plain + "\n"
+	}
+	s.stderr(text)
+}
+
+func (s *screen) print(w io.Writer, text string) {
+	if text == "" {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.editing != nil {
+		w = s.editing
+	}
+	io.WriteString(w, text) // a reader that is gone is no reason to stop: the command may be a write
+}
+
+func (s *screen) edit(t *term.Terminal) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.editing = t
+}
+
+// The colours.
+const (
+	red    = "\x1b[31m"
+	green  = "\x1b[32m"
+	yellow = "\x1b[33m"
+	blue   = "\x1b[34m"
+	faint  = "\x1b[2m"
+	bold   = "\x1b[1m"
+	plain  = "\x1b[0m"
+)
+
+// paint colours text for standard output, if that takes colours.
+func (s *screen) paint(color, text string) string {
+	if !s.colors || text == "" {
+		return text
+	}
+	return color + text + plain
+}
+
+// colorMode is the value of --color.
+type colorMode string
+
+func (m *colorMode) Type() string   { return "when" }
+func (m *colorMode) String() string { return string(*m) }
+func (m *colorMode) Set(s string) error {
+	if s != "auto" && s != "always" && s != "never" {
+		return errors.New("neither auto nor always nor never")
+	}
+	*m = colorMode(s)
+	return nil
+}
+
+// on reports whether what goes to w is coloured: a terminal, and nobody asked for no colour.
+func (m colorMode) on(w io.Writer) bool {
+	switch m {
+	case "always":
+		return true
+	case "never":
+		return false
+	}
+	_, tty := terminalOf(w)
+	return tty && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
+}
+
+func terminalOf(w any) (fd int, ok bool) {
+	f, isFile := w.(*os.File)
+	if !isFile || !term.IsTerminal(int(f.Fd())) {
+		return 0, false
+	}
+	return int(f.Fd()), true
+}
+
+// show prints data, through the pager if somebody sits before a terminal that it does not fit on.
+func (sh *shell) show(text string) {
+	out, tty := terminalOf(sh.screen.out)
+	_, typed := terminalOf(sh.stdin)
+	if !tty || !typed {
+		sh.screen.stdout(text)
+		return
+	}
+	_, height, err := term.GetSize(out)
+	if err != nil || height == 0 || strings.Count(text, "\n") < height || !sh.page(text) {
+		sh.screen.stdout(text)
+	}
+}
+
+// page reports whether a pager took the text.
+func (sh *shell) page(text string) bool {
+	pager := os.Getenv("PAGER")
+	if pager == "" {
+		pager = "less -FRX"
+	}
+	words := strings.Fields(pager)
+	if len(words) == 0 {
+		return false
+	}
+	cmd := exec.Command(words[0], words[1:]...)
+	cmd.Stdin = strings.NewReader(text)
+	cmd.Stdout, cmd.Stderr = sh.screen.out, sh.screen.err
+	if cmd.Start() != nil {
+		return false
+	}
+	cmd.Wait() // its exit code says nothing about the text
+	return true
+}
