@@ -1,6 +1,13 @@
 package proto
 
-import "fmt"
+import (
+	"errors"
+	"fmt"
+)
+
+// ErrMultiNull reports a null path, or a create's null access control list, in a multi. It comes with ErrMarshalling, and is
+// told apart because the original refuses such a multi before it gives it a zxid.
+var ErrMultiNull = errors.New("null path or access control list in a multi")
 
 // MultiHeader comes before each op of a multi, before each result, and, with Done, at the end of both.
 type MultiHeader struct {
@@ -70,7 +77,8 @@ func AppendMulti(dst []byte, ops []MultiOp) []byte {
 }
 
 // DecodeMulti reads the body of a multi or multiRead request; the caller holds the result against the request's code with
-// MultiFits. It refuses op codes that neither may hold, create flags that are not Valid, and a write op's null path. A
+// MultiFits. It refuses op codes that neither may hold, reads beside writes, create flags that are not Valid, and the nulls of ErrMultiNull. A createTTL without
+// a TTL mode comes back as the create that its flags ask for. A
 // create, create2 or createContainer with the container flag comes back as OpCreateContainer. Data of the requests
 // aliases r's input. The result is nil for an empty multi.
 func DecodeMulti(r *Reader) ([]MultiOp, error) {
@@ -92,6 +100,10 @@ func DecodeMulti(r *Reader) ([]MultiOp, error) {
 		if err := op.Request.Decode(r); err != nil {
 			return nil, err
 		}
+		if len(ops) > 0 && op.isRead() != ops[0].isRead() {
+			r.fail("reads and writes in one multi")
+			return nil, r.Err()
+		}
 		if err := op.check(r); err != nil {
 			return nil, err
 		}
@@ -101,28 +113,36 @@ func DecodeMulti(r *Reader) ([]MultiOp, error) {
 
 // check holds a decoded op against the rules that make the whole request malformed, and settles the kind of a create.
 func (m *MultiOp) check(r *Reader) error {
-	pathNull := false
+	null := false
 	switch q := m.Request.(type) {
 	case *CreateRequest:
-		pathNull = q.PathNull
+		null = q.PathNull || q.ACL == nil
 		checkMultiFlags(r, q.Flags)
+		if q.Flags.TTL() {
+			r.fail("create flags %d without a time to live in a multi", q.Flags)
+		}
 		if q.Flags.Container() {
 			m.Op = OpCreateContainer
 		}
 	case *CreateTTLRequest:
-		pathNull = q.PathNull
-		checkMultiFlags(r, q.Flags)
+		null = q.PathNull
+		if !q.Flags.TTL() { // an ordinary create then; flags that are not Valid are that op's error
+			m.Op, m.Request = OpCreate, &CreateRequest{Path: q.Path, PathNull: q.PathNull, Data: q.Data, ACL: q.ACL, Flags: q.Flags}
+			if q.Flags.Container() {
+				m.Op = OpCreateContainer
+			}
+		}
 	case *DeleteRequest:
-		pathNull = q.PathNull
+		null = q.PathNull
 	case *SetDataRequest:
-		pathNull = q.PathNull
+		null = q.PathNull
 	case *CheckVersionRequest:
-		pathNull = q.PathNull
+		null = q.PathNull
 	}
-	if pathNull {
-		r.fail("null path in a multi")
+	if err := r.Err(); err != nil || !null {
+		return err
 	}
-	return r.Err()
+	return fmt.Errorf("%w: %w", ErrMarshalling, ErrMultiNull)
 }
 
 func checkMultiFlags(r *Reader, f CreateFlags) {

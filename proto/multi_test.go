@@ -59,21 +59,23 @@ func TestMultiIsRefusedAsAWhole(t *testing.T) {
 	whole := AppendMulti(nil, everyWrite[:1])
 	nested := MultiHeader{Type: OpMulti, Err: -1}
 	tests := map[string][]byte{
-		"no trailer":        whole[:len(whole)-9],
-		"half a trailer":    whole[:len(whole)-1],
-		"nothing at all":    nil,
-		"op not allowed":    AppendMulti(nil, []MultiOp{{Op: OpExists, Request: &PathWatchRequest{Path: "/"}}}),
-		"setACL":            AppendMulti(nil, []MultiOp{{Op: OpSetACL, Request: &SetACLRequest{Path: "/"}}}),
-		"multi in a multi":  multiEnd.Append(nested.Append(nil)),
-		"error op":          multiEnd.Append((&MultiHeader{Type: OpError}).Append(nil)),
-		"flags 7":           AppendMulti(nil, []MultiOp{createOp(OpCreate, 7)}),
-		"flags -1":          AppendMulti(nil, []MultiOp{createOp(OpCreate2, -1)}),
-		"createTTL flags 7": AppendMulti(nil, []MultiOp{{Op: OpCreateTTL, Request: &CreateTTLRequest{Path: "/", Flags: 7}}}),
-		"create null":       AppendMulti(nil, []MultiOp{{Op: OpCreate, Request: &CreateRequest{PathNull: true}}}),
-		"createTTL null":    AppendMulti(nil, []MultiOp{{Op: OpCreateTTL, Request: &CreateTTLRequest{PathNull: true}}}),
-		"delete null":       AppendMulti(nil, []MultiOp{{Op: OpDelete, Request: &DeleteRequest{PathNull: true}}}),
-		"setData null":      AppendMulti(nil, []MultiOp{{Op: OpSetData, Request: &SetDataRequest{PathNull: true}}}),
-		"check null":        AppendMulti(nil, []MultiOp{{Op: OpCheck, Request: &CheckVersionRequest{PathNull: true}}}),
+		"no trailer":       whole[:len(whole)-9],
+		"half a trailer":   whole[:len(whole)-1],
+		"nothing at all":   nil,
+		"op not allowed":   AppendMulti(nil, []MultiOp{{Op: OpExists, Request: &PathWatchRequest{Path: "/"}}}),
+		"setACL":           AppendMulti(nil, []MultiOp{{Op: OpSetACL, Request: &SetACLRequest{Path: "/"}}}),
+		"multi in a multi": multiEnd.Append(nested.Append(nil)),
+		"error op":         multiEnd.Append((&MultiHeader{Type: OpError}).Append(nil)),
+		"flags 7":          AppendMulti(nil, []MultiOp{createOp(OpCreate, 7)}),
+		"flags -1":         AppendMulti(nil, []MultiOp{createOp(OpCreate2, -1)}),
+		"mixed":            AppendMulti(nil, []MultiOp{createOp(OpCreate, 0), {Op: OpGetData, Request: &PathWatchRequest{Path: "/"}}}),
+		"create2 flags 5":  AppendMulti(nil, []MultiOp{createOp(OpCreate2, 5)}),
+		"null list":        AppendMulti(nil, []MultiOp{{Op: OpCreate, Request: &CreateRequest{Path: "/"}}}),
+		"create null":      AppendMulti(nil, []MultiOp{{Op: OpCreate, Request: &CreateRequest{PathNull: true}}}),
+		"createTTL null":   AppendMulti(nil, []MultiOp{{Op: OpCreateTTL, Request: &CreateTTLRequest{PathNull: true}}}),
+		"delete null":      AppendMulti(nil, []MultiOp{{Op: OpDelete, Request: &DeleteRequest{PathNull: true}}}),
+		"setData null":     AppendMulti(nil, []MultiOp{{Op: OpSetData, Request: &SetDataRequest{PathNull: true}}}),
+		"check null":       AppendMulti(nil, []MultiOp{{Op: OpCheck, Request: &CheckVersionRequest{PathNull: true}}}),
 	}
 	for name, body := range tests {
 		ops, err := DecodeMulti(NewReader(body))

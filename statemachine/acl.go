@@ -17,6 +17,9 @@ func fixACL(acl []proto.ACL, ids []proto.ID, room *int) ([]proto.ACL, proto.ErrC
 	}
 	fixed := make([]proto.ACL, 0, len(acl))
 	seen := map[proto.ACL]struct{}{}
+	if nullMeetsTwin(acl) {
+		return nil, proto.ErrMarshalling
+	}
 	for _, a := range acl {
 		if len(acl) > 1 {
 			if _, again := seen[a]; again {
@@ -46,6 +49,32 @@ func fixACL(acl []proto.ACL, ids []proto.ID, room *int) ([]proto.ACL, proto.ErrC
 		fixed = append(fixed, a)
 	}
 	return slices.Clip(fixed), proto.OK
+}
+
+// nullMeetsTwin reports whether an entry with a null would have to be compared with an earlier one to see that it is no
+// duplicate. The original answers that with ErrMarshalling, before it looks at any entry.
+func nullMeetsTwin(acl []proto.ACL) bool {
+	if !slices.ContainsFunc(acl, func(a proto.ACL) bool { return a.ID.SchemeNull || a.ID.IDNull }) {
+		return false
+	}
+	type kind struct {
+		perms  proto.Perm
+		scheme string
+	}
+	perms := map[proto.Perm]struct{}{}
+	kinds := map[kind]struct{}{}
+	for _, a := range acl {
+		_, samePerms := perms[a.Perms]
+		_, sameKind := kinds[kind{a.Perms, a.ID.Scheme}]
+		if a.ID.SchemeNull && samePerms || a.ID.IDNull && !a.ID.SchemeNull && sameKind {
+			return true
+		}
+		perms[a.Perms] = struct{}{}
+		if !a.ID.SchemeNull {
+			kinds[kind{a.Perms, a.ID.Scheme}] = struct{}{}
+		}
+	}
+	return false
 }
 
 // authenticates reports whether having an id of the scheme means that the client has proven something.

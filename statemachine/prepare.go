@@ -1,12 +1,17 @@
 package statemachine
 
 import (
+	"errors"
 	"fmt"
 	"math"
 
 	"github.com/zkd-project/zkd/proto"
 	"github.com/zkd-project/zkd/txn"
 )
+
+// undecodable stands for ErrMarshalling where the bytes are no request at all: that gets no place in the history,
+// except for a multi.
+const undecodable proto.ErrCode = 1
 
 // tooLarge stands for a transaction that would be longer than Config.MaxTxnBytes, where that is known before it is made.
 const tooLarge proto.ErrCode = 2
@@ -16,7 +21,7 @@ const anyVersion = -1
 
 // Prepare turns requests into transactions, one draft for each request in the same order, against the applied state and all
 // drafts that are outstanding. A request that fails becomes a txn.Error or a failed txn.Multi: it gets a place in the history
-// like any other. Only a transaction that would be too large is refused. wallMillis is the leader's wall clock in milliseconds
+// like any other. Refused are only a transaction that would be too large and bytes that do not decode. wallMillis is the leader's wall clock in milliseconds
 // since 1970. The drafts point to reqs and share their payloads. Only the leader calls it, with everything before its own
 // proposals applied.
 func (m *Machine) Prepare(reqs []txn.Request, wallMillis int64) []txn.Draft {
@@ -39,7 +44,10 @@ func (m *Machine) prepare(r *txn.Request) txn.Draft {
 		m.room = m.cfg.MaxTxnBytes
 	}
 	body, code := m.body(r)
-	if code == tooLarge {
+	switch code {
+	case undecodable:
+		return txn.RefuseDraft(r, txn.RefusedMalformed)
+	case tooLarge:
 		m.pending.rollback()
 		return txn.RefuseDraft(r, txn.RefusedTooLarge)
 	}
@@ -63,7 +71,7 @@ func (m *Machine) body(r *txn.Request) (txn.Body, proto.ErrCode) {
 	case proto.OpCreate, proto.OpCreate2, proto.OpCreateContainer, proto.OpCreateTTL, proto.OpDelete, proto.OpSetData:
 		q := proto.NewRequest(r.Op)
 		if q.Decode(proto.NewReader(r.Payload)) != nil {
-			return nil, proto.ErrMarshalling
+			return nil, undecodable
 		}
 		return m.single(r, q)
 	case proto.OpSetACL:
@@ -175,7 +183,7 @@ func (m *Machine) check(r *txn.Request, q *proto.CheckVersionRequest) (txn.Body,
 func (m *Machine) setACL(r *txn.Request) (txn.Body, proto.ErrCode) {
 	var q proto.SetACLRequest
 	if q.Decode(proto.NewReader(r.Payload)) != nil {
-		return nil, proto.ErrMarshalling
+		return nil, undecodable
 	}
 	if code := m.checkSession(r.Session); code != proto.OK {
 		return nil, code
@@ -218,7 +226,10 @@ func (m *Machine) target(r *txn.Request, path string, want proto.Perm) (znode, p
 // multi succeeds also when one of its operations fails: the outcome is then a list of errors.
 func (m *Machine) multi(r *txn.Request) (txn.Body, proto.ErrCode) {
 	ops, err := proto.DecodeMulti(proto.NewReader(r.Payload))
-	if err != nil || !proto.MultiFits(proto.OpMulti, ops) {
+	switch {
+	case errors.Is(err, proto.ErrMultiNull):
+		return nil, undecodable
+	case err != nil || !proto.MultiFits(proto.OpMulti, ops):
 		return nil, proto.ErrMarshalling
 	}
 	if code := m.checkSession(r.Session); code != proto.OK {
@@ -232,6 +243,9 @@ func (m *Machine) multi(r *txn.Request) (txn.Body, proto.ErrCode) {
 			body, code = m.op(r, ops[i].Op, ops[i].Request)
 		}
 		if code == tooLarge {
+			return nil, code
+		}
+		if code == proto.ErrMarshalling { // a null where there may be none spoils the whole
 			return nil, code
 		}
 		if code != proto.OK {

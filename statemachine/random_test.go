@@ -143,6 +143,10 @@ func TestRandomRequestsAgainstTwin(t *testing.T) {
 			for i := range drafts {
 				where := fmt.Sprintf("seed %d round %d request %d: %+v", seed, round, i, asked[i])
 				one := single.Prepare(reqs[i:i+1], twin.millis)
+				if drafts[i].Refused != txn.NotRefused { // bytes that are no request
+					require.Equal(t, txn.RefusedMalformed, one[0].Refused, where)
+					continue
+				}
 				zxid := prev.Zxid + 1
 				if prev.Zxid == 0 {
 					zxid = txn.MakeZxid(1, 1)

@@ -27,7 +27,7 @@ type WatchIntent struct {
 }
 
 // Read answers a read for a connection with the given ids: the reply's record, without the header, is appended to dst. If the
-// code is not OK nothing is appended; a watch may have to be registered even so. It answers exists, getData, getACL,
+// code is not OK nothing is appended, but see readMulti; a watch may have to be registered even so. It answers exists, getData, getACL,
 // getChildren, getChildren2, getAllChildrenNumber, multiRead and whoAmI; ErrUnimplemented for any other op. It may run beside
 // other reads and beside Prepare, not beside Apply.
 func (m *Machine) Read(op proto.Op, payload []byte, ids []proto.ID, dst []byte) ([]byte, WatchIntent, proto.ErrCode) {
@@ -179,11 +179,15 @@ func (m *Machine) readAllChildrenNumber(payload []byte, ids []proto.ID, dst []by
 const maxMultiRead = 16 << 20
 
 // readMulti answers each read of a multiRead for itself. Watch flags mean nothing in it. What would make the reply too large is not
-// read and gets ErrThrottledOp.
+// read and gets ErrThrottledOp. A write or a null path among them is ErrMarshalling for the whole; as from the original, the results so
+// far are appended even then.
 func (m *Machine) readMulti(payload []byte, ids []proto.ID, dst []byte) ([]byte, proto.ErrCode) {
 	ops, err := proto.DecodeMulti(proto.NewReader(payload))
-	if err != nil || !proto.MultiFits(proto.OpMultiRead, ops) {
+	if err != nil {
 		return dst, proto.ErrMarshalling
+	}
+	if !proto.MultiFits(proto.OpMultiRead, ops) {
+		return proto.AppendMultiResults(dst, nil), proto.ErrMarshalling
 	}
 	results := make([]proto.MultiResult, len(ops))
 	bytes := 0
@@ -192,7 +196,11 @@ func (m *Machine) readMulti(payload []byte, ids []proto.ID, dst []byte) ([]byte,
 			results[i] = proto.MultiResult{Op: ops[i].Op, Err: proto.ErrThrottledOp}
 			continue
 		}
-		results[i] = m.readOp(ops[i].Op, ops[i].Request.(*proto.PathWatchRequest), ids)
+		q := ops[i].Request.(*proto.PathWatchRequest)
+		if q.PathNull {
+			return proto.AppendMultiResults(dst, results[:i]), proto.ErrMarshalling
+		}
+		results[i] = m.readOp(ops[i].Op, q, ids)
 		bytes += sizeOf(&results[i])
 	}
 	return proto.AppendMultiResults(dst, results), proto.OK
@@ -207,9 +215,6 @@ func sizeOf(r *proto.MultiResult) int {
 }
 
 func (m *Machine) readOp(op proto.Op, q *proto.PathWatchRequest, ids []proto.ID) proto.MultiResult {
-	if q.PathNull {
-		return proto.MultiResult{Op: op, Err: proto.ErrMarshalling}
-	}
 	n := m.tree.Get(q.Path)
 	if n == nil {
 		return proto.MultiResult{Op: op, Err: proto.ErrNoNode}
@@ -248,7 +253,7 @@ func (m *Machine) ReadEphemerals(owner txn.SessionID, payload, dst []byte) ([]by
 		return dst, proto.ErrMarshalling
 	}
 	prefix := q.PrefixPath
-	if trimmed := strings.TrimSpace(prefix); trimmed == "" || trimmed == "/" {
+	if trimmed := strings.TrimFunc(prefix, func(r rune) bool { return r <= ' ' }); trimmed == "" || trimmed == "/" {
 		prefix = ""
 	}
 	found := []string{}

@@ -188,5 +188,6 @@ func comparableLines(word, text string) []field {
 		}
 		out = append(out, field{name: key, text: strconv.Quote(value)})
 	}
+	slices.SortFunc(out, func(a, b field) int { return strings.Compare(a.name, b.name) })
 	return out
 }

@@ -188,7 +188,7 @@ func (g *generator) unknown(slot int) request {
 }
 
 func (g *generator) sasl() proto.Record {
-	return &proto.GetSASLRequest{Token: pick(g, nil, []byte{}, []byte("token"))}
+	return &proto.GetSASLRequest{Token: pick(g, nil, []byte("token"))}
 }
 
 func (g *generator) auth(slot int) request {
