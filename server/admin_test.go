@@ -30,7 +30,7 @@ func TestWordsAsGoZookeeperReadsThem(t *testing.T) {
 	require.Equal(t, zk.ModeStandalone, stats[0].Mode)
 	require.EqualValues(t, 1, stats[0].Epoch)
 	require.EqualValues(t, 3, stats[0].Counter)
-	require.EqualValues(t, 5, stats[0].NodeCount)
+	require.EqualValues(t, 6, stats[0].NodeCount)
 	require.True(t, stats[0].BuildTime.Equal(built))
 	require.Equal(t, []bool{true}, zk.FLWRuok(servers, patience))
 	cons, ok := zk.FLWCons(servers, patience)

@@ -138,16 +138,15 @@ func (c *conn) finish(e *entry, code proto.ErrCode) {
 
 // settle makes the reply of an answered entry that was no transaction of its own: a sync or a refusal.
 func (c *conn) settle(e *entry) {
-	c.reply(e.xid, c.rep.machine.LastZxid(), e.err, func(dst []byte) []byte {
-		if e.op != proto.OpSync {
-			return dst
-		}
-		var q proto.SyncRequest
+	var q proto.SyncRequest
+	var body func([]byte) []byte
+	if e.op == proto.OpSync && e.err == proto.OK {
+		body = q.Append
 		if q.Decode(proto.NewReader(e.body)) != nil {
-			return dst
+			e.err = proto.ErrMarshalling
 		}
-		return q.Append(dst)
-	})
+	}
+	c.reply(e.xid, c.rep.machine.LastZxid(), e.err, body)
 	c.took(e)
 }
 
@@ -239,9 +238,6 @@ func (c *conn) read(e *entry) {
 	} else {
 		out, w, code = m.Read(e.op, e.body, e.ids, out)
 	}
-	if e.op == proto.OpMultiRead && code == proto.ErrMarshalling {
-		out = appendStrayMulti(out, e.body)
-	}
 	zxid := m.LastZxid()
 	h := proto.ReplyHeader{Xid: e.xid, Zxid: int64(zxid), Err: code}
 	h.Append(out[header:header])
@@ -259,12 +255,4 @@ func (c *conn) read(e *entry) {
 		c.rep.watches.add(c, w.Path, watchData)
 	}
 	c.pushed()
-}
-
-// appendStrayMulti appends the empty list of results that the original sends behind the error of a multiRead that holds a write.
-func appendStrayMulti(dst, body []byte) []byte {
-	if _, err := proto.DecodeMulti(proto.NewReader(body)); err != nil {
-		return dst
-	}
-	return proto.AppendMultiResults(dst, nil)
 }

@@ -135,7 +135,10 @@ func TestSetWatches(t *testing.T) {
 	c.send(1, proto.OpCreate, &proto.CreateRequest{Path: "/later", ACL: proto.OpenACL()})
 	require.Equal(t, "NodeCreated(/later)", c.event())
 	c.reply()
-	require.Equal(t, proto.ErrMarshalling, c.call(-8, proto.OpSetWatches, &proto.SetWatches{DataWatches: all, ExistWatches: all}).Err)
+	// A null list ends it, and what stands before is done.
+	c.send(-8, proto.OpSetWatches, &proto.SetWatches{DataWatches: []string{"/gone"}, ChildWatches: []string{"/gone"}})
+	require.Equal(t, "NodeDeleted(/gone)", c.event())
+	require.Equal(t, proto.ErrMarshalling, c.reply().Err)
 }
 
 func TestEphemeralsOfAClosingSession(t *testing.T) {

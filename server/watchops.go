@@ -19,29 +19,46 @@ func (c *conn) setWatches(e *entry) proto.ErrCode {
 	} else {
 		err = q.Decode(r)
 	}
-	if err != nil || q.DataWatches == nil || q.ExistWatches == nil || q.ChildWatches == nil ||
-		q.PersistentWatches == nil || q.PersistentRecursiveWatches == nil {
+	if err != nil {
 		return proto.ErrMarshalling
 	}
-	for _, p := range q.DataWatches {
-		stat, there := c.rep.machine.Stat(p)
-		c.rearm(p, watchData, proto.EventNodeDeleted, !there, proto.EventNodeDataChanged, stat.Mzxid > q.RelativeZxid)
-	}
-	for _, p := range q.ExistWatches {
-		_, there := c.rep.machine.Stat(p)
-		c.rearm(p, watchData, proto.EventNodeCreated, there, 0, false)
-	}
-	for _, p := range q.ChildWatches {
-		stat, there := c.rep.machine.Stat(p)
-		c.rearm(p, watchChild, proto.EventNodeDeleted, !there, proto.EventNodeChildrenChanged, stat.Pzxid > q.RelativeZxid)
-	}
-	for _, p := range q.PersistentWatches {
-		c.rep.watches.add(c, p, watchPersistent)
-	}
-	for _, p := range q.PersistentRecursiveWatches {
-		c.rep.watches.add(c, p, watchRecursive)
+	for i, paths := range [][]string{q.DataWatches, q.ExistWatches, q.ChildWatches, q.PersistentWatches, q.PersistentRecursiveWatches} {
+		if paths == nil { // what stands before a null list is done all the same
+			return proto.ErrMarshalling
+		}
+		for _, p := range paths {
+			c.setWatch(rearmed(i), p, q.RelativeZxid)
+		}
 	}
 	return proto.OK
+}
+
+// rearmed is a list of a setWatches.
+type rearmed int
+
+const (
+	rearmData rearmed = iota
+	rearmExist
+	rearmChild
+	rearmPersistent
+	rearmRecursive
+)
+
+// setWatch arms one watch of a setWatches.
+func (c *conn) setWatch(list rearmed, p string, since int64) {
+	stat, there := c.rep.machine.Stat(p)
+	switch list {
+	case rearmData:
+		c.rearm(p, watchData, proto.EventNodeDeleted, !there, proto.EventNodeDataChanged, stat.Mzxid > since)
+	case rearmExist:
+		c.rearm(p, watchData, proto.EventNodeCreated, there, 0, false)
+	case rearmChild:
+		c.rearm(p, watchChild, proto.EventNodeDeleted, !there, proto.EventNodeChildrenChanged, stat.Pzxid > since)
+	case rearmPersistent:
+		c.rep.watches.add(c, p, watchPersistent)
+	case rearmRecursive:
+		c.rep.watches.add(c, p, watchRecursive)
+	}
 }
 
 // rearm tells the first event whose condition holds, or registers the watch.
@@ -59,29 +76,37 @@ func (c *conn) rearm(path string, kind watchKind, first proto.EventType, holds b
 // addWatch registers a watch that stays, on whatever path.
 func (c *conn) addWatch(body []byte) proto.ErrCode {
 	var q proto.AddWatchRequest
-	if q.Decode(proto.NewReader(body)) != nil || !q.Mode.Valid() || q.PathNull {
+	if q.Decode(proto.NewReader(body)) != nil || !q.Mode.Valid() {
 		return proto.ErrMarshalling
 	}
 	kind := watchPersistent
 	if q.Mode == proto.WatchPersistentRecursive {
 		kind = watchRecursive
 	}
-	c.rep.watches.add(c, q.Path, kind)
+	c.rep.watches.add(c, watchedPath(q.Path, q.PathNull), kind)
 	return proto.OK
+}
+
+// watchedPath is what a watch is filed under: a null path is one of its own, on which nothing ever happens.
+func watchedPath(path string, null bool) string {
+	if null {
+		return "\x00"
+	}
+	return path
 }
 
 // editWatches is removeWatches and checkWatches, whose records are alike.
 func (c *conn) editWatches(e *entry) proto.ErrCode {
 	var q proto.RemoveWatchesRequest
-	if q.Decode(proto.NewReader(e.body)) != nil || !q.Type.Valid() || q.PathNull {
+	if q.Decode(proto.NewReader(e.body)) != nil || !q.Type.Valid() {
 		return proto.ErrMarshalling
 	}
 	kinds := watcherKinds(q.Type)
-	found := false
+	found, path := false, watchedPath(q.Path, q.PathNull)
 	if e.op == proto.OpCheckWatches {
-		found = c.rep.watches.has(c, q.Path, kinds)
+		found = c.rep.watches.has(c, path, kinds)
 	} else {
-		found = c.rep.watches.remove(c, q.Path, kinds)
+		found = c.rep.watches.remove(c, path, kinds)
 	}
 	if !found {
 		return proto.ErrNoWatcher
