@@ -23,20 +23,21 @@
 // loop, and none waits for a client; Freeze waits for Config.DrainTime at most.
 //
 // Locks, in the order in which they may be taken: Replica.mu (shared by batches of reads, exclusive for a batch of applies and a
-// change of role), registry.mu, conn.mu, then watchTable.mu, stats.mu, asks.mu or the Replicator's own. None is held while a
+// change of role), registry.mu, conn.mu, then watchTable.mu, locals.mu, stats.mu, asks.mu or the Replicator's own. None is held while a
 // socket is written.
 //
 // Invariants:
 //
 //   - A connection never has two writers, and bytes leave in the order of out.
 //   - A notification is in out before any reply that shows its change (I-38).
-//   - Nothing is answered unless Replica.serving is true, and no connection outlives a role with something under way.
+//   - Nothing is answered unless Replica.serving is true, or readOnly is and the connection is too; never both. No connection outlives a role with something under way.
 //   - queue.waiting is the number of entries under way, queue.pending the bytes of their records; Replica.outstanding and outstandingBytes
 //     are the sums over all connections.
 //   - What a client can make this server remember is bounded: MaxFrame of input, MaxInFlight requests of
 //     OutstandingBytes, maxIDs of identity, MaxUnsent of output. Not its watches: as in ZooKeeper it may set as many as it likes.
 //
-// The protocol is Apache ZooKeeper's, 3.9 where versions differ. Chosen differences: the password is checked before an older
-// connection of the session is closed; sync is linearizable; an unknown op is answered in its turn; words that cost little
-// are allowed by default.
+// A local session is one that only this server knows: no transaction opened it. It becomes one of the ensemble when it makes an
+// ephemeral: a createSession under its id goes right before that write.
+//
+// The protocol is Apache ZooKeeper's, 3.9 where versions differ; docs/compatibility.md has the chosen differences.
 package server

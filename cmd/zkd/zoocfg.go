@@ -66,8 +66,7 @@ var ignoredKeys = []string{"admin.*", "autopurge.purgeInterval", "electionAlg", 
 	"quorumCnxnTimeoutMs", "preAllocSize", "snapSizeLimitInKb", "metricsProvider.*", "standaloneEnabled", "reconfigEnabled", "syncEnabled",
 	"fsync.warningthresholdms", "commitLogCount", "maxResponseCacheSize", "maxGetChildrenResponseCacheSize", "serverCnxnFactory",
 	"client.portUnification", "ssl.*", "secureClientPort", "secureClientPortAddress", "portUnification", "sslQuorum", "authProvider.*",
-	"digest.enabled", "snapshot.*",
-	"clientPortListenBacklog", "peerType", "learner.*", "observer.*", "multiAddress.*", "tcpKeepAlive", "nio.*",
+	"digest.enabled", "snapshot.*", "clientPortListenBacklog", "peerType", "learner.*", "observer.*", "multiAddress.*", "tcpKeepAlive", "nio.*",
 	"netty.*", "maxBatchSize", "requestThrottler.*", "request_throttle_*", "largeRequestMaxBytes", "largeRequestThreshold",
 	"advancedFlowControlEnabled", "commitProcessor.*", "closeSessionTxn.enabled", "zookeeper.*", "dynamicConfigFile", "traceFile",
 	"jmx.*", "sessionRequireClientSASLAuth", "quorum.auth.*", "kerberos.*", "throttledOpWaitTime", "watchManagerName", "X509AuthenticationProvider.superUser"}
@@ -75,9 +74,7 @@ var ignoredKeys = []string{"admin.*", "autopurge.purgeInterval", "electionAlg", 
 // notHonoured are ignored keys whose absence an operator would notice: the warning says so more loudly.
 var notHonoured = map[string]string{
 	"ssl.*": "TLS is not there yet", "secureClientPort": "TLS is not there yet", "sslQuorum": "TLS is not there yet",
-	"authProvider.*": "no further authentication provider is there yet",
-
-	"peerType":                     "the role comes from the server.N line",
+	"authProvider.*": "no further authentication provider is there yet", "peerType": "the role comes from the server.N line",
 	"dynamicConfigFile":            "put the server.N lines into this file",
 	"sessionRequireClientSASLAuth": "SASL is not there yet", "quorum.auth.*": "peers do not authenticate each other yet",
 }
