@@ -41,7 +41,7 @@ type Config struct {
 	MaxClientCnxns int
 	// MaxConns bounds client connections altogether. 0: no bound.
 	MaxConns int
-	// MaxHandshaking bounds connections that have not shaken hands yet. Default 4096.
+	// MaxHandshaking bounds connections that have not shaken hands yet; one more costs the oldest of them its place. Default 4096.
 	MaxHandshaking int
 	// MaxFrame is jute.maxbuffer, the longest frame from a client in bytes. Default 1048575, at least 1024, at most 256 MiB.
 	MaxFrame int

@@ -231,13 +231,35 @@ func TestLimits(t *testing.T) {
 func TestHalfOpenConnectionsAreBounded(t *testing.T) {
 	s := serving(t, func(c *Config) { c.MaxHandshaking = 10 })
 	old := s.connect()
-	for range 10 {
+	first := s.dial()
+	first.write([]byte{0})
+	require.Eventually(t, func() bool { n, _ := s.rep.reg.counts(); return n == 2 }, patience, time.Millisecond)
+	for range 9 {
 		s.dial().write([]byte{0})
 	}
 	require.Eventually(t, func() bool { n, _ := s.rep.reg.counts(); return n == 11 }, patience, time.Millisecond)
-	s.dial().gone()
+	s.connect() // gets in, and the oldest of the silent ones makes room
+	first.gone()
 	old.send(1, proto.OpPing, nil)
 	old.reply()
+}
+
+// Silent connections cannot use up the places of clients, only clients can.
+func TestSilentConnectionsMakeRoom(t *testing.T) {
+	s := serving(t, func(c *Config) { c.MaxConns = 3 })
+	for range 10 {
+		s.dial().write([]byte{0})
+	}
+	clients := []*client{s.connect(), s.connect(), s.connect()}
+	s.dial().gone()
+	for _, c := range clients {
+		c.send(1, proto.OpPing, nil)
+		c.reply()
+	}
+	s.rep.reg.mu.Lock()
+	defer s.rep.reg.mu.Unlock()
+	require.Empty(t, s.rep.reg.early)
+	require.Empty(t, s.rep.reg.arrived)
 }
 
 func TestAuth(t *testing.T) {

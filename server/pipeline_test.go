@@ -161,13 +161,15 @@ func TestRefusals(t *testing.T) {
 	s := serving(t, nil)
 	refuse := func(why txn.Refusal) { s.do(func() { s.refuse = why }) }
 	c := s.connect()
-	refuse(txn.RefusedPendingFull)
-	require.Equal(t, proto.ErrThrottledOp, c.create("/a", nil, 0).Err)
+	for _, why := range []txn.Refusal{txn.RefusedPendingFull, txn.RefusedDiskFull} {
+		refuse(why)
+		require.Equal(t, proto.ErrThrottledOp, c.create("/a", nil, 0).Err)
+	}
 	refuse(txn.RefusedTooLarge)
 	require.Equal(t, proto.ErrBadArguments, c.create("/a", nil, 0).Err)
 	refuse(txn.NotRefused)
 	require.Equal(t, proto.OK, c.create("/a", nil, 0).Err)
-	for _, why := range []txn.Refusal{txn.RefusedNotLeader, txn.RefusedTransferring, txn.RefusedDiskFull, txn.RefusedSessionMoved} {
+	for _, why := range []txn.Refusal{txn.RefusedNotLeader, txn.RefusedTransferring, txn.RefusedSessionMoved} {
 		c := s.connect()
 		refuse(why)
 		c.send(1, proto.OpCreate, &proto.CreateRequest{Path: "/b", ACL: proto.OpenACL()})

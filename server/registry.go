@@ -18,31 +18,50 @@ type registry struct {
 	conns    map[uint64]*conn
 	sessions map[txn.SessionID]*conn
 	perAddr  map[netip.Addr]int
+	early    map[uint64]struct{} // connections without a session
+	arrived  []uint64            // ids of these in the order in which they came, and of some that are not any more
 }
 
 func newRegistry(cfg Config) *registry {
 	return &registry{
 		maxPerAddr: cfg.MaxClientCnxns, maxConns: cfg.MaxConns, maxShaking: cfg.MaxHandshaking,
-		conns: map[uint64]*conn{}, sessions: map[txn.SessionID]*conn{}, perAddr: map[netip.Addr]int{},
+		conns: map[uint64]*conn{}, sessions: map[txn.SessionID]*conn{}, perAddr: map[netip.Addr]int{}, early: map[uint64]struct{}{},
 	}
 }
 
-// add takes a connection in, or says why not.
-func (g *registry) add(c *conn) (refused string) {
+// add takes a connection in, or says why not. When there are too many that have not shaken hands, or too many altogether, the one that
+// takes longest with it makes room: it is returned, and the caller closes it. So whoever comes gets a chance, however many others say
+// nothing.
+func (g *registry) add(c *conn) (evicted *conn, refused string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	addr := c.remote.Addr()
+	full := g.maxConns > 0 && len(g.conns) >= g.maxConns
 	switch {
 	case g.maxPerAddr > 0 && addr.IsValid() && g.perAddr[addr] >= g.maxPerAddr:
-		return "too many connections from this address (maxClientCnxns)"
-	case g.maxConns > 0 && len(g.conns) >= g.maxConns:
-		return "too many connections (maxCnxns, or the limit of open files)"
-	case len(g.conns)-len(g.sessions) >= g.maxShaking:
-		return "too many connections that have not shaken hands"
+		return nil, "too many connections from this address (maxClientCnxns)"
+	case full && len(g.early) == 0:
+		return nil, "too many connections (maxCnxns, or the limit of open files)"
+	case full || len(g.early) >= g.maxShaking:
+		evicted = g.conns[g.arrived[0]]
+		delete(g.early, evicted.id)
 	}
 	g.conns[c.id] = c
 	g.perAddr[addr]++
-	return ""
+	g.early[c.id] = struct{}{}
+	g.arrived = append(g.arrived, c.id)
+	g.trim()
+	return evicted, ""
+}
+
+// trim makes arrived begin with a connection that is early, if there is one.
+func (g *registry) trim() {
+	for len(g.arrived) > 0 {
+		if _, ok := g.early[g.arrived[0]]; ok {
+			return
+		}
+		g.arrived = g.arrived[1:]
+	}
 }
 
 // remove forgets a connection. It may be called more than once.
@@ -53,6 +72,8 @@ func (g *registry) remove(c *conn) {
 		return
 	}
 	delete(g.conns, c.id)
+	delete(g.early, c.id)
+	g.trim()
 	if g.sessions[c.session] == c {
 		delete(g.sessions, c.session)
 	}
@@ -69,6 +90,8 @@ func (g *registry) attach(c *conn) (old *conn) {
 	if g.conns[c.id] != c {
 		return nil // closed meanwhile
 	}
+	delete(g.early, c.id)
+	g.trim()
 	old = g.sessions[c.session]
 	g.sessions[c.session] = c
 	return old

@@ -101,7 +101,12 @@ func pause(ctx context.Context, d time.Duration) {
 // admit takes a connection in, or closes it and returns nil. Run calls it, so that there is never more than one too many.
 func (s *Server) admit(nc net.Conn) *conn {
 	c := s.newConn(nc)
-	why := s.rep.reg.add(c)
+	evicted, why := s.rep.reg.add(c)
+	if evicted != nil {
+		evicted.close()
+		s.rep.stats.refused.Add(1)
+		s.complain(evicted, "client refused", zap.String("reason", "too many connections that have not shaken hands"))
+	}
 	if why == "" {
 		return c
 	}
