@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -184,16 +185,48 @@ func (f osFile) Sync() error {
 	}
 }
 
-// RealClock counts on through suspend (CLOCK_BOOTTIME).
+// RealClock counts on through suspend, as CLOCK_BOOTTIME does.
+//
+// That clock costs a system call, and the core asks for the time several times per write. The runtime's monotonic clock costs none and
+// differs from it only by the time that the machine was suspended. So Now reads the monotonic clock and adds a difference that it looks
+// up anew when the last look is lookEvery old. After a suspend a caller may get the old time for that long, counted in time awake: no
+// more than if the machine had been suspended that much later, between its look at the clock and what it does then.
 type RealClock struct{}
+
+const (
+	lookEvery = time.Millisecond
+	// lookError bounds what lies between the two clocks being read. A smaller change of the difference is none.
+	lookError = 10 * time.Millisecond
+)
+
+var (
+	clockBase      = time.Now()
+	clockLooked    atomic.Int64 // since clockBase, awake
+	clockSuspended atomic.Int64 // what to add to the time since clockBase; it only grows
+)
 
 // Now implements Clock.
 func (RealClock) Now() time.Duration {
+	awake := time.Since(clockBase)
+	if looked := time.Duration(clockLooked.Load()); looked == 0 || awake-looked >= lookEvery {
+		look(awake)
+	}
+	return awake + time.Duration(clockSuspended.Load())
+}
+
+func look(awake time.Duration) {
 	var ts unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &ts); err != nil {
 		panic(fmt.Sprintf("clock_gettime: %v", err)) // there is no Linux without it
 	}
-	return time.Duration(ts.Nano())
+	add := ts.Nano() - int64(awake)
+	for {
+		old := clockSuspended.Load()
+		if old != 0 && add-old < int64(lookError) || clockSuspended.CompareAndSwap(old, add) {
+			break
+		}
+	}
+	clockLooked.Store(int64(awake))
 }
 
 // Wall implements Clock.
