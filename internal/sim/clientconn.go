@@ -22,7 +22,7 @@ func (e *edge) accept(c *client, wire uint64, id txn.SessionID, password [16]byt
 	cc := &clientConn{e: e, id: uint64(e.n.boots)<<32 | e.last, c: c, wire: wire, timeout: timeout}
 	e.conns[cc.id] = cc
 	switch {
-	case !e.serving || seen > e.machine.LastZxid():
+	case !e.serving || seen > e.machine.LastZxid() || id != 0 && e.machine.Secret() == nil: // cannot know the session yet
 		cc.shut()
 	case id == 0:
 		cc.session, cc.waits = e.ids.Next(), true

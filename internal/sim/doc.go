@@ -1,10 +1,51 @@
-// Package sim holds simulated twins of what internal/env offers, so that whole servers can be run, starved, cut off and
-// restarted inside one goroutine, exactly repeatable from a seed.
+// Package sim runs whole ensembles inside one goroutine, exactly repeatable from a seed, and looks for broken invariants.
 //
-// Disk (disk.go, diskfile.go) keeps two pictures of every file in sectors of 512 bytes:
+//	Swarm(seed) ─▶ Scenario ─▶ World ─▶ Result          zkdsim run, replay
+//	schedule file ─▶ Parse ──────┘                      zkdsim play, testdata/schedules
+//	Shrink(Scenario) ─▶ a smaller Scenario that fails in the same way
 //
-//	WriteAt ──▶ page cache ── Sync ──▶ platter ── Crash keeps this, and any part of what was not synced ──▶
-//	Create, Rename, Remove ──▶ names ── SyncDir ──▶ durable names
+// What is real: quorum, leader, follower, zab's codec, peer.Storage with txnlog and snapshot, statemachine, session. What is played:
 //
-// Nothing in here reads a clock or draws a number that it was not given the source of.
+//	world.go, agenda.go    time: one heap of happenings by (time, order of entry)
+//	network.go             connections: FIFO, delay, half-open, lost suffixes, one-way blocks, refusal
+//	node.go, writer.go     a server's shell: turns, effects in order, disk operations with latency and completions, snapshots
+//	stream.go, mesh.go     hellos, the newest connection counts, snapshots in chunks
+//	edge.go, clientconn.go the client port: sessions, pipelines, freeze and hold, as package server has them
+//	client.go              users: create, delete, set, multi, sequences, ephemerals, reads, sync; they move and fall asleep
+//	simdisk                the disk under a server: power cuts, failed syncs, a full file system, rotten bits
+//
+// What watches (it shares no code with what it watches; invariants I-n are numbered in docs/protocol.md):
+//
+//	checks.go, frames.go   books kept from effects, frames and completed disk operations: the shadow of every disk, proposals, promises,
+//	                       the one committed history
+//	history.go, model.go   every answer to a client against a slow plain tree that carries out the clients' requests in the order of that history
+//
+// A run that fails prints one line that replays it. Everything random comes from the seed, a source of its own for each component, so that
+// taking a line out of a schedule leaves the other components' draws as they were. Result.Hash covers every event.
+//
+// # Schedules
+//
+// A schedule is text: one word and its arguments per line or between semicolons, # begins a comment. Settings come first:
+//
+//	seed 0x17; nodes 3; observers 1; clients 2; rate 50ms; depth 2; net 1ms; disk 2ms; drift 0.001; length 20s; budgeted
+//	segment 16384; snaptxns 5; tail 1; inflight 1; batch 1; maxpending 3; …                  limits, see Limits
+//
+// Then the steps, carried out one after the other; "at 1.5s" in front lets one wait until that moment. Servers are numbers, letters A to I,
+// leader, followers or all.
+//
+//	start, kill, power, stop, freeze, thaw SERVER…     processes and machines
+//	wipe, rot SERVER…                                  a disk that loses its promises; no more than a minority does
+//	disk SERVER ok|hang|failsync|full|free|slow D|cut N     cut N: the power goes off in the N-th step from now
+//	partition A B | C; block FROM TO; open FROM TO; refuse FROM TO; admit FROM TO; reset A B; slow FROM TO D; heal
+//	handover SERVER [TARGET]; snapshot SERVER…; wall SERVER BY; move CLIENT
+//	write PATH DATA [through SERVER] [as NAME]         by a client of the schedule's own
+//	catch PACKET FROM TO                               blocks the way when such a packet (propose, newleader, ack, …) is about to go it
+//	catch OPERATION SERVER                             lets the disk hang before an append, savehardstate, truncate, installsnapshot
+//	await caught | leader [SERVER] | serving SERVER… | NAME     until it is so, or the write has its outcome
+//	wait D
+//	is leading|following|looking SERVER; is there|gone PATH
+//	expect ok | expect I-33                            how the run must end; ok if there is no such line
+//
+// A run with a length ends then; a budgeted one is healed there and must come together: one leader, everybody serving, one digest, no
+// request without an outcome (I-47). Without a length it ends with its last step.
 package sim

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -97,7 +98,8 @@ func init() {
 			d, _ := time.ParseDuration(args[0])
 			return w.now-w.waited >= d
 		}},
-		"await": {"leader [SERVER] | serving SERVER… | NAME", 1, (*World).await},
+		"catch": {"PACKET FROM TO | OPERATION SERVER", 2, (*World).catch},
+		"await": {"caught | leader [SERVER] | serving SERVER… | NAME", 1, (*World).await},
 		"write": {"PATH DATA [through SERVER] [as NAME]", 2, (*World).write},
 		"is":    {"leading SERVER | following SERVER | looking SERVER | there PATH | gone PATH", 2, (*World).is},
 	}
@@ -151,6 +153,9 @@ func (w *World) schedule() {
 		}
 		w.step++
 		w.waited = w.now
+	}
+	if w.sc.Length == 0 && w.step == len(w.sc.Steps) {
+		w.finish()
 	}
 }
 
@@ -296,8 +301,49 @@ func (w *World) rot(n *node) {
 	w.count("rotten")
 }
 
+// trap waits for a packet on its way, or a disk operation, and stops it there: the way is blocked, the disk hangs.
+type trap struct {
+	kind     string
+	from, to zab.ServerID // to is 0 for a disk operation
+}
+
+func (w *World) catch(args []string) bool {
+	for _, from := range w.pick(args[1]) {
+		t := trap{kind: strings.ToLower(args[0]), from: from.id}
+		if len(args) == 2 {
+			w.traps = append(w.traps, t)
+			continue
+		}
+		for _, to := range w.pick(args[2]) {
+			t.to = to.id
+			w.traps = append(w.traps, t)
+		}
+	}
+	w.caught = false
+	return true
+}
+
+// caughtBy looks for a trap for v, a packet or an operation, and takes it away.
+func (w *World) caughtBy(v any, from, to zab.ServerID) bool {
+	if len(w.traps) == 0 {
+		return false
+	}
+	name := strings.ToLower(fmt.Sprintf("%T", v))
+	kind := name[strings.LastIndexByte(name, '.')+1:]
+	i := slices.Index(w.traps, trap{kind, from, to})
+	if i < 0 {
+		return false
+	}
+	w.traps = slices.Delete(w.traps, i, i+1)
+	w.caught = true
+	w.trace(from, "caught", uint64(to), v)
+	return true
+}
+
 func (w *World) await(args []string) bool {
 	switch args[0] {
+	case "caught":
+		return w.caught
 	case "leader":
 		l := w.leader()
 		return l != nil && l.edge.serving && (len(args) == 1 || slices.Contains(w.pick(args[1]), l))

@@ -56,7 +56,9 @@ func (mp *meshPeer) try() {
 	mp.busy = true
 	failed := func(active bool) {
 		mp.busy = false
-		n.put(zab.MeshDown{Peer: mp.id, Active: active})
+		if mp.conn == nil { // otherwise the other side's dial was through first
+			n.put(zab.MeshDown{Peer: mp.id, Active: active})
+		}
 		mp.backOff()
 	}
 	other := n.w.node(mp.id)

@@ -118,6 +118,8 @@ func (nw *network) dial(from, to *node, purpose zab.Purpose, accept func(*end), 
 		from.at(back, life, func() {
 			if c.ends[0].open {
 				done(c.ends[0], false)
+			} else {
+				done(nil, true) // reset before it was of any use
 			}
 		})
 	})
@@ -136,6 +138,9 @@ func (e *end) send(epoch txn.Epoch, pk zab.Packet) {
 		return
 	}
 	w := e.n.w
+	if w.caughtBy(pk, e.n.id, e.peer.id) {
+		w.net.link(e.n.id, e.peer.id).blocked = true
+	}
 	w.checks.onFrame(e, epoch, pk)
 	frame := zab.AppendFrame(nil, epoch, pk)
 	w.trace(e.n.id, "send", e.c.id<<32|uint64(crc32.ChecksumIEEE(frame)), pk)

@@ -41,6 +41,8 @@ type World struct {
 	backups    map[zab.ServerID]*simdisk.Disk
 	named      map[string]*op
 	counts     Counts
+	traps      []trap
+	caught     bool // since the last trap was set
 
 	step    int // next line of the schedule
 	waited  time.Duration
@@ -217,7 +219,11 @@ func (w *World) converge() {
 	for _, n := range w.nodes {
 		n.start() // one that was being stopped
 	}
-	if why := w.apart(); why != "" {
+	if why := w.apart(); why != "" && w.mayStayDown() {
+		w.count("down-for-safety")
+		w.over = true
+		return
+	} else if why != "" {
 		if w.now-w.healed > settle {
 			w.violate("I-47", 0, w.checks.lastCommitted().Zxid, "%v after healing: %s", w.now-w.healed, why)
 			return
@@ -230,6 +236,17 @@ func (w *World) converge() {
 		w.history.compare(n)
 	}
 	w.over = true
+}
+
+// mayStayDown: so many disks have lost what they promised that nobody may lead (§18.5).
+func (w *World) mayStayDown() bool {
+	sound := 0
+	for _, n := range w.nodes {
+		if b := w.checks.books[n.id]; !w.observer(n.id) && !b.hard.Recovering && b.hard.Current > 0 {
+			sound++
+		}
+	}
+	return len(w.checks.leaders) > 0 && 2*sound <= w.voters()
 }
 
 // apart says what keeps the ensemble from being one.

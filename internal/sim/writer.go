@@ -62,6 +62,9 @@ func (d *writer) kick() {
 	d.busy = true
 	d.idle++
 	n.soon(d.latency(), func() {
+		if len(d.taken) > 0 && n.w.caughtBy(d.taken[0], n.id, 0) {
+			n.w.diskHung[n.id] = true
+		}
 		if n.w.diskHung[n.id] { // it hangs in the middle
 			d.busy = false
 			return
