@@ -5,9 +5,9 @@ import (
 	"fmt"
 )
 
-// ErrMultiNull reports a null path, or a create's null access control list, in a multi. It comes with ErrMarshalling, and is
-// told apart because the original refuses such a multi before it gives it a zxid.
-var ErrMultiNull = errors.New("null path or access control list in a multi")
+// ErrNullACL reports a create's null access control list in a multi. It comes with ErrMarshalling, and is told apart because
+// the original refuses such a multi before it gives it a zxid.
+var ErrNullACL = errors.New("null access control list in a multi")
 
 // MultiHeader comes before each op of a multi, before each result, and, with Done, at the end of both.
 type MultiHeader struct {
@@ -77,18 +77,24 @@ func AppendMulti(dst []byte, ops []MultiOp) []byte {
 }
 
 // DecodeMulti reads the body of a multi or multiRead request; the caller holds the result against the request's code with
-// MultiFits. It refuses op codes that neither may hold, reads beside writes, create flags that are not Valid, and the nulls of ErrMultiNull. A createTTL without
+// MultiFits. It refuses op codes that neither may hold, reads beside writes, create flags that are not Valid, a write's null path, and what
+// ErrNullACL says. A createTTL without
 // a TTL mode comes back as the create that its flags ask for. A
 // create, create2 or createContainer with the container flag comes back as OpCreateContainer. Data of the requests
 // aliases r's input. The result is nil for an empty multi.
 func DecodeMulti(r *Reader) ([]MultiOp, error) {
 	var ops []MultiOp
+	nullPath := false
 	for {
 		var h MultiHeader
 		if err := h.Decode(r); err != nil {
 			return nil, err
 		}
 		if h.Done {
+			if nullPath { // said last: a null list anywhere comes first
+				r.fail("null path in a multi")
+				return nil, r.Err()
+			}
 			return ops, nil
 		}
 		op := MultiOp{Op: h.Type}
@@ -107,16 +113,31 @@ func DecodeMulti(r *Reader) ([]MultiOp, error) {
 		if err := op.check(r); err != nil {
 			return nil, err
 		}
+		nullPath = nullPath || op.isWrite() && op.nullPath()
 		ops = append(ops, op)
 	}
 }
 
-// check holds a decoded op against the rules that make the whole request malformed, and settles the kind of a create.
-func (m *MultiOp) check(r *Reader) error {
-	null := false
+func (m *MultiOp) nullPath() bool {
 	switch q := m.Request.(type) {
 	case *CreateRequest:
-		null = q.PathNull || q.ACL == nil
+		return q.PathNull
+	case *CreateTTLRequest:
+		return q.PathNull
+	case *DeleteRequest:
+		return q.PathNull
+	case *SetDataRequest:
+		return q.PathNull
+	case *CheckVersionRequest:
+		return q.PathNull
+	}
+	return false
+}
+
+// check holds a decoded op against the rules that make the whole request malformed, and settles the kind of a create.
+func (m *MultiOp) check(r *Reader) error {
+	switch q := m.Request.(type) {
+	case *CreateRequest:
 		checkMultiFlags(r, q.Flags)
 		if q.Flags.TTL() {
 			r.fail("create flags %d without a time to live in a multi", q.Flags)
@@ -124,25 +145,18 @@ func (m *MultiOp) check(r *Reader) error {
 		if q.Flags.Container() {
 			m.Op = OpCreateContainer
 		}
+		if r.Err() == nil && q.ACL == nil {
+			return fmt.Errorf("%w: %w", ErrMarshalling, ErrNullACL)
+		}
 	case *CreateTTLRequest:
-		null = q.PathNull
 		if !q.Flags.TTL() { // an ordinary create then; flags that are not Valid are that op's error
 			m.Op, m.Request = OpCreate, &CreateRequest{Path: q.Path, PathNull: q.PathNull, Data: q.Data, ACL: q.ACL, Flags: q.Flags}
 			if q.Flags.Container() {
 				m.Op = OpCreateContainer
 			}
 		}
-	case *DeleteRequest:
-		null = q.PathNull
-	case *SetDataRequest:
-		null = q.PathNull
-	case *CheckVersionRequest:
-		null = q.PathNull
 	}
-	if err := r.Err(); err != nil || !null {
-		return err
-	}
-	return fmt.Errorf("%w: %w", ErrMarshalling, ErrMultiNull)
+	return r.Err()
 }
 
 func checkMultiFlags(r *Reader, f CreateFlags) {

@@ -68,14 +68,14 @@ func TestMultiIsRefusedAsAWhole(t *testing.T) {
 		"error op":         multiEnd.Append((&MultiHeader{Type: OpError}).Append(nil)),
 		"flags 7":          AppendMulti(nil, []MultiOp{createOp(OpCreate, 7)}),
 		"flags -1":         AppendMulti(nil, []MultiOp{createOp(OpCreate2, -1)}),
-		"mixed":            AppendMulti(nil, []MultiOp{createOp(OpCreate, 0), {Op: OpGetData, Request: &PathWatchRequest{Path: "/"}}}),
-		"create2 flags 5":  AppendMulti(nil, []MultiOp{createOp(OpCreate2, 5)}),
-		"null list":        AppendMulti(nil, []MultiOp{{Op: OpCreate, Request: &CreateRequest{Path: "/"}}}),
-		"create null":      AppendMulti(nil, []MultiOp{{Op: OpCreate, Request: &CreateRequest{PathNull: true}}}),
-		"createTTL null":   AppendMulti(nil, []MultiOp{{Op: OpCreateTTL, Request: &CreateTTLRequest{PathNull: true}}}),
+		"create null":      AppendMulti(nil, []MultiOp{{Op: OpCreate, Request: &CreateRequest{PathNull: true, ACL: OpenACL()}}}),
+		"createTTL null":   AppendMulti(nil, []MultiOp{{Op: OpCreateTTL, Request: &CreateTTLRequest{PathNull: true, Flags: 5}}}),
 		"delete null":      AppendMulti(nil, []MultiOp{{Op: OpDelete, Request: &DeleteRequest{PathNull: true}}}),
 		"setData null":     AppendMulti(nil, []MultiOp{{Op: OpSetData, Request: &SetDataRequest{PathNull: true}}}),
 		"check null":       AppendMulti(nil, []MultiOp{{Op: OpCheck, Request: &CheckVersionRequest{PathNull: true}}}),
+		"mixed":            AppendMulti(nil, []MultiOp{createOp(OpCreate, 0), {Op: OpGetData, Request: &PathWatchRequest{Path: "/"}}}),
+		"create2 flags 5":  AppendMulti(nil, []MultiOp{createOp(OpCreate2, 5)}),
+		"null list":        AppendMulti(nil, []MultiOp{{Op: OpCreate, Request: &CreateRequest{Path: "/"}}}),
 	}
 	for name, body := range tests {
 		ops, err := DecodeMulti(NewReader(body))
