@@ -37,7 +37,11 @@ func (c *conn) takeFrame(frame []byte, now time.Duration) error {
 	case proto.OpAuth:
 		c.authenticate(xid, body)
 		return nil
-	case proto.OpSASL: // no provider: the answer is an empty token
+	case proto.OpSASL: // no provider: the answer is a null token, and to a null token the end
+		var q proto.GetSASLRequest
+		if q.Decode(proto.NewReader(body)) != nil || q.Token == nil {
+			return fmt.Errorf("%w: SASL without a token", proto.ErrMarshalling)
+		}
 		c.reply(xid, 0, proto.OK, func(dst []byte) []byte { return proto.AppendBuffer(dst, nil) })
 		return nil
 	}
