@@ -2,6 +2,7 @@ package server
 
 import (
 	"sync"
+	"syscall"
 	"time"
 )
 
@@ -86,16 +87,66 @@ func (c *conn) nextFlush(err error) []byte {
 
 // kick starts a flusher if there is something to do and nobody does it.
 func (c *conn) kick() {
+	if buf := c.beginKick(); buf != nil {
+		c.startFlusher(buf)
+	}
+}
+
+// kickHere is kick, but it first writes itself what the kernel takes at once: for a single reply that costs less than a goroutine. The
+// caller holds no lock of the lock order.
+func (c *conn) kickHere() {
+	buf := c.beginKick()
+	if buf == nil {
+		return
+	}
+	if c.in.raw != nil && len(buf) > 0 {
+		n := writeAtOnce(c.in.raw, buf)
+		if n < len(buf) {
+			buf = buf[n:]
+		} else {
+			putOutput(buf)
+			buf = c.nextFlush(nil)
+		}
+	}
+	if buf == nil {
+		c.srv.tasks.Done()
+		return
+	}
+	c.startFlusher(buf)
+}
+
+// beginKick makes the caller the flusher and gives it what is to be written; nil if there is nothing to do or somebody does it. A flusher
+// is one of the server's tasks: the caller goes on to startFlusher, or says that it is done.
+func (c *conn) beginKick() []byte {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	idle := len(c.out) == 0 && !c.q.runnable()
 	if c.flushing || c.state != live && c.state != closing || c.state == live && idle {
-		return
+		return nil
 	}
 	c.flushing = true
-	buf := c.takeOut()
-	// The reader cannot have ended before the state is closed, so the group is not empty.
-	c.srv.tasks.Go(func() { c.flush(buf) })
+	c.srv.tasks.Add(1) // here the reader cannot have ended, as the state is not closed: the group is not empty
+	return c.takeOut()
+}
+
+// startFlusher goes on on a goroutine.
+func (c *conn) startFlusher(buf []byte) {
+	go func() {
+		defer c.srv.tasks.Done()
+		c.flush(buf)
+	}()
+}
+
+// writeAtOnce writes what the kernel takes without waiting and returns how much that was. An error is left for the next write to find.
+func writeAtOnce(raw syscall.RawConn, b []byte) (n int) {
+	err := raw.Write(func(fd uintptr) bool {
+		n, _ = syscall.Write(int(fd), b)
+		return true
+	})
+	if err != nil {
+		return 0
+	}
+	return max(n, 0)
 }
 
 // end is the reader's last act: what was said before is still written, then the connection is closed.

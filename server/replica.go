@@ -220,10 +220,18 @@ func (r *Replica) markDirty(c *conn) {
 	}
 }
 
+// kickHereConns is how many connections' replies an Apply writes itself. More are written side by side.
+const kickHereConns = 2
+
 func (r *Replica) kickDirty() {
+	few := len(r.dirty) <= kickHereConns
 	for i, c := range r.dirty {
-		c.dirty = false // only the peer's loop, which this is, touches it
-		c.kick()
+		c.dirty = false // only the peer's turns touch it, and this is one
+		if few {
+			c.kickHere()
+		} else {
+			c.kick()
+		}
 		r.dirty[i] = nil
 	}
 	r.dirty = r.dirty[:0]
