@@ -133,3 +133,17 @@ func TestLocalSessionExpires(t *testing.T) {
 		require.Zero(t, s.rep.locals.len())
 	})
 }
+
+// However short a tick is, a local session ends within two of them.
+func TestLocalSessionExpiresInTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, dial, end := expiringWith(t, func(c *Config) { local(c); c.TickTime = 100 * time.Millisecond })
+		defer end()
+		c := dial()
+		c.shake(&proto.ConnectRequest{TimeOut: 200, HasReadOnly: true})
+		last := time.Now()
+		c.gone()
+		require.GreaterOrEqual(t, time.Since(last), 200*time.Millisecond)
+		require.LessOrEqual(t, time.Since(last), 400*time.Millisecond)
+	})
+}

@@ -20,7 +20,8 @@ import (
 // acceptPause is how long the listener rests when the process is out of file descriptors.
 const acceptPause = 50 * time.Millisecond
 
-// sweepEvery is how often connections are looked at for requests and handshakes that take too long.
+// sweepEvery is how often connections are looked at for requests and handshakes that take too long, and local sessions for their end:
+// every half tick, at least each second.
 const sweepEvery = time.Second
 
 // Server is the client port. New makes one, Attach gives it replication, Run serves a listener until its context ends.
@@ -176,7 +177,7 @@ func (s *Server) report(c *conn, err error) {
 
 // sweep closes connections whose handshake or whose oldest request takes too long, once a second.
 func (s *Server) sweep(ctx context.Context) {
-	t := time.NewTicker(sweepEvery)
+	t := time.NewTicker(min(sweepEvery, s.cfg.TickTime/2))
 	defer t.Stop()
 	for {
 		select {
