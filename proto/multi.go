@@ -106,6 +106,9 @@ func DecodeMulti(r *Reader) ([]MultiOp, error) {
 		if err := op.Request.Decode(r); err != nil {
 			return nil, err
 		}
+		if q, ok := op.Request.(*CreateRequest); ok && q.ACL == nil {
+			return nil, fmt.Errorf("%w: %w", ErrMarshalling, ErrNullACL)
+		}
 		if len(ops) > 0 && op.isRead() != ops[0].isRead() {
 			r.fail("reads and writes in one multi")
 			return nil, r.Err()
@@ -144,9 +147,6 @@ func (m *MultiOp) check(r *Reader) error {
 		}
 		if q.Flags.Container() {
 			m.Op = OpCreateContainer
-		}
-		if r.Err() == nil && q.ACL == nil {
-			return fmt.Errorf("%w: %w", ErrMarshalling, ErrNullACL)
 		}
 	case *CreateTTLRequest:
 		if !q.Flags.TTL() { // an ordinary create then; flags that are not Valid are that op's error
