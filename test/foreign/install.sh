@@ -3,6 +3,8 @@
 #   Debian   zookeeper (the shell's classes), zookeeper-bin (cli_mt),
 #            libzookeeper-mt-dev (headers and library of the C client)
 #   kazoo    into a virtual environment below $ZKD_FOREIGN_CACHE
+#   java     the jars of java/pom.xml (Apache ZooKeeper 3.9.5, Curator) and the
+#            compiled tours, and node's client, into $ZKD_FOREIGN_CACHE too
 # The zookeeper package has no service of its own (that is zookeeperd), so
 # nothing starts. Silent when there is nothing to do.
 set -eu
@@ -15,6 +17,11 @@ for package in zookeeper zookeeper-bin libzookeeper-mt-dev gcc python3-venv; do
 	status=$(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null || true)
 	[ "$status" = installed ] || missing="$missing $package"
 done
+# These may come from elsewhere than Debian.
+command -v javac >/dev/null || missing="$missing default-jdk-headless"
+command -v mvn >/dev/null || missing="$missing maven"
+command -v node >/dev/null || missing="$missing nodejs"
+command -v npm >/dev/null || missing="$missing npm"
 if [ -n "$missing" ]; then
 	sudo=
 	[ "$(id -u)" = 0 ] || sudo='sudo -n'
@@ -38,4 +45,21 @@ if ! "$python" -c "import kazoo.version as v; assert v.__version__ == '$kazoo_ve
 	mkdir -p "$cache"
 	python3 -m venv "$cache/venv"
 	"$python" -m pip install -q --disable-pip-version-check "kazoo==$kazoo_version"
+fi
+
+here=$(cd "$(dirname "$0")" && pwd)
+sources=$(cat "$here/java/pom.xml" "$here"/java/src/main/java/tour/*.java | sha256sum | cut -d ' ' -f 1)
+if [ "$(cat "$cache/java/sources" 2>/dev/null)" != "$sources" ]; then
+	rm -rf "$cache/java"
+	mkdir -p "$cache/java/classes"
+	mvn -q -B -f "$here/java/pom.xml" dependency:copy-dependencies -DoutputDirectory="$cache/java"
+	javac -nowarn -d "$cache/java/classes" -cp "$cache/java/*" "$here"/java/src/main/java/tour/*.java
+	echo "$sources" >"$cache/java/sources"
+fi
+
+if ! cmp -s "$here/node/package.json" "$cache/node/package.json"; then
+	mkdir -p "$cache/node"
+	rm -f "$cache/node/package.json"
+	(cd "$cache/node" && cp "$here/node/package.json" wanted.json && mv wanted.json package.json &&
+		npm install --silent --no-audit --no-fund --ignore-scripts || { rm -f package.json; exit 1; })
 fi

@@ -1,21 +1,22 @@
 #!/bin/bash
 # run.sh [--core] [--suites NAME,...] [HOST:PORT,HOST:PORT,...]
 # run.sh [--core] [--suites NAME,...] --apache NODES
+# run.sh [--core] [--suites NAME,...] --zookeeper NODES
 #
 # Runs the suites with real foreign clients and sums up. With a connect string
 # they run against that ensemble, with --apache against Debian's own server,
-# otherwise against "zkd dev" with three members on free ports.
+# with --zookeeper against Apache ZooKeeper 3.9.5, otherwise against "zkd dev" with three members on free ports.
 #
 #   --core     leave out what needs requests beyond those of ZooKeeper 3.4, and
 #              the byte vectors
-#   --suites   some of: kazoo c cli_mt gozk shell vectors
+#   --suites   some of: kazoo c cli_mt gozk shell java curator node vectors
 #
 # Exit code 0 if every check of every suite passed, 1 if not, 2 for wrong usage.
 set -eu
 
 here=$(cd "$(dirname "$0")" && pwd)
-usage='usage: run.sh [--core] [--suites NAME,...] [HOST:PORT,... | --apache NODES]'
-suites=kazoo,c,cli_mt,gozk,shell,vectors
+usage='usage: run.sh [--core] [--suites NAME,...] [HOST:PORT,... | --apache NODES | --zookeeper NODES]'
+suites=kazoo,c,cli_mt,gozk,shell,java,curator,node,vectors
 explicit=
 core=
 apache=
@@ -24,7 +25,8 @@ while [ $# -gt 0 ]; do
 	case $1 in
 	--core) core=1 ;;
 	--suites) suites=${2:?$usage} explicit=1 && shift ;;
-	--apache) apache=${2:?$usage} && shift ;;
+	--apache) apache=${2:?$usage} original=$here/apache.sh && shift ;;
+	--zookeeper) apache=${2:?$usage} original=$here/java/zookeeper.sh && shift ;;
 	-*)
 		echo "$usage" >&2
 		exit 2
@@ -35,7 +37,7 @@ while [ $# -gt 0 ]; do
 done
 if [ -n "$core" ]; then
 	export ZKD_FOREIGN_CORE=1
-	[ -n "$explicit" ] || suites=kazoo,c,cli_mt,gozk,shell
+	[ -n "$explicit" ] || suites=kazoo,c,cli_mt,gozk,shell,node
 else
 	unset ZKD_FOREIGN_CORE
 fi
@@ -81,7 +83,7 @@ check() {
 
 # start_apache and start_zkd set connect once every member serves.
 start_apache() {
-	"$here/apache.sh" "$apache" "$work/apache" >"$work/out" 2>"$work/err" &
+	"$original" "$apache" "$work/apache" >"$work/out" 2>"$work/err" &
 	server=$!
 	local tries=0
 	until [ -s "$work/out" ]; do
@@ -158,6 +160,8 @@ for name in ${suites//,/ }; do
 		suite gozk 90 "$work/gozk" "$connect"
 		;;
 	shell) suite shell 120 python3 "$here/shell.py" "$connect" ;;
+	java | curator) suite "$name" 180 "$here/java/run.sh" "$name" "$connect" ;;
+	node) suite node 90 "$here/node/run.sh" "$connect" ;;
 	vectors)
 		for member in ${connect//,/ }; do
 			suite "vectors $member" 60 "$here/vectors/check.sh" "$member" default
