@@ -12,6 +12,7 @@ import (
 // only caller of Storage's writing methods. A failure ends the process: no completion, and so no promise, follows it.
 type diskWriter struct {
 	p      *Peer
+	meter  diskMeter
 	commit atomic.Uint64 // largest applied zxid, the hint for batch headers
 
 	mu     sync.Mutex
@@ -70,7 +71,9 @@ func (d *diskWriter) run() {
 			return
 		}
 		for i := 0; i < len(ops); {
+			began := d.p.cfg.Clock.Now()
 			n, err := d.step(ops[i:])
+			d.timed(ops[i], d.p.cfg.Clock.Now()-began)
 			if err != nil {
 				d.p.fail(fatal(err))
 				return
@@ -159,6 +162,8 @@ func (d *diskWriter) step(ops []zab.Effect) (n int, err error) {
 			recs, commit, bytes, id = append(recs, next.Records...), max(commit, next.Commit), bytes+more, next.ID
 			n++
 		}
+		d.meter.records.Add(int64(len(recs)))
+		d.meter.bytes.Add(int64(bytes))
 		err = d.p.store.Append(recs, max(commit, min(txn.Zxid(d.commit.Load()), recs[len(recs)-1].Zxid)))
 	case zab.SaveHardState:
 		id = op.ID

@@ -77,6 +77,7 @@ func (s *snapshotter) start() {
 			p.log.Error("snapshot not written, the log is kept", zap.Stringer("zxid", at.Zxid), zap.Error(err))
 			return
 		}
+		p.disk.meter.snapshots.Add(1)
 		p.log.Info("snapshot written", zap.Stringer("zxid", at.Zxid), zap.Int64("bytes", size),
 			zap.Duration("took", p.cfg.Clock.Now()-began))
 	})

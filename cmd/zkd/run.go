@@ -134,9 +134,16 @@ func newNode(c *zooConfig, log *zap.Logger, share int) (*node, error) {
 	if err != nil {
 		return nil, &peer.FatalError{Code: exitConfig, Err: fmt.Errorf("listen for clients: %w; is another server running, or is clientPort wrong?", err)}
 	}
+	var p *peer.Peer
+	sc.Extra = func() (out []server.Metric) {
+		for _, f := range p.Figures() {
+			out = append(out, server.Metric{Name: "zk_" + f.Name, Value: strconv.FormatInt(f.Value, 10)})
+		}
+		return out
+	}
 	rep := server.NewReplica(sc, c.machineConfig(pc.Clock.Wall()))
 	srv := server.New(sc, rep, log.Named("server"))
-	p, err := peer.Open(pc, rep, rep, srv, log.Named("peer"))
+	p, err = peer.Open(pc, rep, rep, srv, log.Named("peer"))
 	if err != nil {
 		ln.Close()
 		return nil, err
