@@ -14,7 +14,7 @@ func (f *Follower) onRecords(recs []txn.Record, commit txn.Zxid) {
 		return
 	}
 	if f.local.DiskFull {
-		f.quit(zab.ByeRole, zab.Leave{Reason: "no space on disk"})
+		f.quit(zab.ByeRole, zab.Leave{Reason: "no space on disk", Full: true})
 		return
 	}
 	if err := f.local.Append(f.now, recs); err != nil {

@@ -82,6 +82,8 @@ func (n *Node) waitingFor() string {
 	switch {
 	case n.stage == barrier || n.stage == marking:
 		return "this server's own disk has not finished what it was asked"
+	case n.fullUntil != zab.Never:
+		return "this server's disk is full; it follows again when there is space"
 	case !n.voter:
 		return "no established leader known; not connected: " + n.names(func(p *peer) bool { return !p.connected })
 	case n.local.Hard.Recovering:

@@ -40,6 +40,9 @@ func (n *Node) joinable(now zab.Instant) (attempt, bool) {
 
 func (n *Node) mayJoin(now zab.Instant, l *peer) (attemptKind, bool) {
 	if l.said.EstablishedEpoch > 0 {
+		if n.fullUntil != zab.Never {
+			return join, false
+		}
 		return join, n.followed(l) || now >= l.leadingAt.Add(n.cfg.JoinProbe)
 	}
 	if !n.voter || !n.votable() {

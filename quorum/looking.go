@@ -205,7 +205,7 @@ func (n *Node) lookingDeadline() zab.Instant {
 		at = min(at, n.quorumAt.Add(n.finalizeWait()))
 	}
 	for _, p := range n.peers {
-		if p.leadingAt != zab.Never && !p.penalty {
+		if p.leadingAt != zab.Never && !p.penalty && n.fullUntil == zab.Never {
 			at = min(at, p.leadingAt.Add(n.cfg.JoinProbe))
 		}
 	}

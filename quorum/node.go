@@ -80,6 +80,7 @@ type Node struct {
 	held      []heldConn
 	failures  int         // attempts in a row that established nothing
 	attemptAt zab.Instant // start of the last one
+	fullUntil zab.Instant // its disk has no room for what an established leader sends: it joins none before; Never: it has
 	ban       bool        // a quorum cannot reach this server: it is no candidate
 	banUntil  zab.Instant
 
@@ -100,7 +101,7 @@ func New(cfg *zab.Config, rec Recovered, now zab.Instant) *Node {
 	n := &Node{
 		cfg: cfg, local: local, fx: fx, cores: concrete, rng: newRandom(cfg.Seed ^ uint64(cfg.Self)<<56),
 		voter: cfg.Members.Voter(cfg.Self), since: now, wait: zab.Never, quorumAt: zab.Never,
-		notifyAt: zab.Never, noteAt: zab.Never, reason: "start",
+		notifyAt: zab.Never, noteAt: zab.Never, fullUntil: zab.Never, reason: "start",
 	}
 	for _, s := range cfg.Members.Servers {
 		if s.ID != cfg.Self {
@@ -197,6 +198,9 @@ func (n *Node) Deadline() zab.Instant {
 // onDisk remembers how much room there is; a vote for oneself says so (§18.6).
 func (n *Node) onDisk(ev zab.Disk) {
 	n.local.DiskLow, n.local.DiskFull = ev.Low, ev.Full
+	if !ev.Full {
+		n.fullUntil = zab.Never
+	}
 	if n.stage == voting && n.vote.Leader == n.cfg.Self && n.vote != n.local.Vote() {
 		n.setVote(n.local.Vote())
 	}

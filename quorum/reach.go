@@ -2,9 +2,14 @@ package quorum
 
 import (
 	"slices"
+	"time"
 
 	"github.com/zkd-project/zkd/zab"
 )
+
+// fullWait is how long a server whose disk is full stays away from an established leader that it had to leave for it, unless there is
+// space before: the leader may have stopped sending.
+const fullWait = 10 * time.Second
 
 // unreachableAfter is how many failed attempts in a row make a candidate unreachable.
 const unreachableAfter = 2
@@ -48,6 +53,9 @@ func (n *Node) lift(p *peer) {
 // reachTimers ends penalties, and tries the data ports of those that are left out, one at a time and only while LOOKING: there is one
 // connection to a leader, and a role needs it.
 func (n *Node) reachTimers(now zab.Instant) {
+	if now >= n.fullUntil {
+		n.fullUntil = zab.Never
+	}
 	if n.ban && now >= n.banUntil {
 		n.ban = false
 		n.checkBan(now)
@@ -75,7 +83,7 @@ func (n *Node) probing() bool {
 }
 
 func (n *Node) reachDeadline() zab.Instant {
-	at := zab.Never
+	at := n.fullUntil
 	probing := n.probing()
 	for _, p := range n.peers {
 		if p.penalty {

@@ -118,6 +118,10 @@ func (n *Node) leaveRole(now zab.Instant, leave zab.Leave) {
 	if leave.Unreachable {
 		n.countUnreachable(now, leader)
 	}
+	if leave.Full {
+		// A leader that needs this server for its quorum is elected again, but not in circles.
+		n.fullUntil, n.failures = now.Add(fullWait), max(n.failures, 1)+1
+	}
 	n.beginLooking(now, leave.Reason)
 	n.tellDirty()
 	if leave.Lost && leave.Designated == 0 {

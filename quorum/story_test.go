@@ -161,6 +161,8 @@ func (s *story) setCore(args []string) {
 			leave.Lost = true
 		case "out-of-reach":
 			leave.Unreachable = true
+		case "full":
+			leave.Full = true
 		case "designated":
 			leave.Designated = s.ids(v)[0]
 		case "stopped":
@@ -202,7 +204,7 @@ func (s *story) event(f []string) zab.Event {
 	case "revalidate":
 		return zab.RevalidateAsked{}
 	case "disk":
-		return zab.Disk{Low: arg(1) == "low"}
+		return zab.Disk{Low: arg(1) != "roomy", Full: arg(1) == "full"}
 	case "tick":
 		return zab.Tick{}
 	}

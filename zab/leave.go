@@ -10,6 +10,8 @@ type Leave struct {
 	Unreachable bool
 	// Designated: a handover names the next leader, possibly oneself (§16.1); 0 otherwise.
 	Designated ServerID
+	// Full: a learner has no space for what its leader sends (§18.6). It would be sent the same again at once.
+	Full bool
 	// Stopped: a graceful stop is complete.
 	Stopped bool
 }
