@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -217,38 +218,41 @@ func rounds(short, whole int) int {
 
 func TestThreeServersUnderAttack(t *testing.T) {
 	t.Parallel()
-	attack(t, layout{voters: 3}, rounds(16, 200))
+	attack(t, layout{voters: 3}, rounds(10, 200))
 }
 
 func TestVotersAndObserversUnderAttack(t *testing.T) {
 	t.Parallel()
-	attack(t, layout{voters: 3, observers: 2}, rounds(10, 100), "zkd.tailBytes=4096")
+	attack(t, layout{voters: 3, observers: 2}, rounds(6, 100), "zkd.tailBytes=4096")
 }
 
 func TestFiveServersWithTinyLimitsUnderAttack(t *testing.T) {
 	t.Parallel()
-	attack(t, layout{voters: 5}, rounds(16, 200), tiny...)
+	attack(t, layout{voters: 5}, rounds(10, 200), tiny...)
 }
 
 func TestAFollowersFullDiskIsItsOwnTrouble(t *testing.T) {
 	t.Parallel()
 	small := t.TempDir()
-	if out, err := exec.Command("mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", small).CombinedOutput(); err != nil {
+	if out, err := exec.Command("mount", "-t", "tmpfs", "-o", "size=28m", "tmpfs", small).CombinedOutput(); err != nil {
 		t.Skipf("a small file system cannot be had: %v %s", err, out)
 	}
 	t.Cleanup(func() { _ = exec.Command("umount", "-l", small).Run() })
-	e := newEnsemble(t, layout{voters: 3, dirs: map[int]string{0: small}}, "zkd.segmentBytes=262144")
+	e := newEnsemble(t, layout{voters: 3, dirs: map[int]string{0: small}}, "zkd.segmentBytes=8388608")
 	e.start()
 	w := startWorkload(t, e, rand.Uint64())
 	full := e.procs[0]
-	require.Equal(t, 4, full.exitCode())
-	require.Contains(t, tail(full.logText(), 400), "free space")
-	_, ok := w.goesOn(20 * time.Second)
-	require.True(t, ok, "writes go on")
-	require.NoError(t, exec.Command("mount", "-o", "remount,size=64m", small).Run())
-	full.start()
+	eventually(t, "the disk is full", func() bool { return strings.Contains(full.logText(), "disk is full") })
+	eventually(t, "the server leaves", func() bool { return full.mode() == "" })
+	for range 3 {
+		_, ok := w.goesOn(20 * time.Second)
+		require.True(t, ok, "writes go on")
+		pause(nil, 500*time.Millisecond)
+	}
+	require.True(t, full.running(), "it waits for space")
+	require.Less(t, strings.Count(full.logText(), "no space on disk"), 5, "it comes and goes in circles")
+	require.NoError(t, exec.Command("mount", "-o", "remount,size=200m", small).Run())
 	e.waitServing()
-	bad := w.end(nil)
-	require.Empty(t, bad)
-	t.Logf("saw: exit code 4; %d operations, %d writes acknowledged, 0 violations", len(w.h.ops), w.h.acked.Load())
+	w.finish()
+	t.Logf("saw: %d operations, %d writes acknowledged", len(w.h.ops), w.h.acked.Load())
 }

@@ -90,7 +90,7 @@ func linearizable(ops []*op) (bad []string, undecided int) {
 		byKey[o.Key] = append(byKey[o.Key], porcupine.Operation{Input: o, Call: o.Call, Return: end})
 	}
 	for key, list := range byKey {
-		switch porcupine.CheckOperationsTimeout(register, list, 10*time.Second) {
+		switch porcupine.CheckOperationsTimeout(register, list, 3*time.Second) {
 		case porcupine.Illegal:
 			bad = append(bad, fmt.Sprintf("the %d operations on %s are not linearizable", len(list), key))
 		case porcupine.Unknown:
@@ -188,6 +188,31 @@ func chains(ops []*op) (bad []string) {
 	return bad
 }
 
+// latest: a read behind a sync is not older than anything about its node that anybody was told before it began.
+func latest(ops []*op) (bad []string) {
+	byKey := map[string][]*op{}
+	for _, o := range ops {
+		if strings.HasPrefix(o.Key, kept) && o.Result == done {
+			byKey[o.Key] = append(byKey[o.Key], o)
+		}
+	}
+	for key, told := range byKey {
+		reads := slices.DeleteFunc(slices.Clone(told), func(o *op) bool { return o.Kind != fresh })
+		slices.SortFunc(reads, func(a, b *op) int { return cmp.Compare(a.Call, b.Call) })
+		slices.SortFunc(told, func(a, b *op) int { return cmp.Compare(a.Return, b.Return) })
+		top := int64(0)
+		for _, o := range reads {
+			for len(told) > 0 && told[0].Return < o.Call {
+				top, told = max(top, told[0].Zxid), told[1:]
+			}
+			if o.Zxid < top {
+				bad = append(bad, fmt.Sprintf("a read of %s behind a sync says zxid %x, %x was known before it began", key, o.Zxid, top))
+			}
+		}
+	}
+	return bad
+}
+
 // numbered: sequential names are unique, and their numbers grow with the zxid.
 func numbered(ops []*op) (bad []string) {
 	var list []*op
@@ -227,11 +252,12 @@ func TestCheckersSeeWhatIsWrong(t *testing.T) {
 	all := func(ops []*op) []string {
 		bad, undecided := linearizable(ops)
 		require.Zero(t, undecided)
-		return slices.Concat(bad, ordered(ops), chains(ops), numbered(ops), unexpected(ops))
+		return slices.Concat(bad, ordered(ops), chains(ops), latest(ops), numbered(ops), unexpected(ops))
 	}
 	require.Empty(t, all(good))
 	lost := w(fresh, 8, 9, 0, 10, done)
 	require.NotEmpty(t, all(append(slices.Clone(good), lost)), "a lost write")
+	require.NotEmpty(t, latest(append(slices.Clone(good), lost)), "a lost write")
 	stale := w(read, 8, 9, 0, 10, done)
 	stale.View = 12
 	require.NotEmpty(t, all(append(slices.Clone(good), stale)), "a session goes back")

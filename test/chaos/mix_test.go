@@ -111,10 +111,10 @@ func mix(t *testing.T, l layout, bouts, steps int, settings ...string) {
 
 func TestThreeVotersAndAnObserverWithEverythingAtOnce(t *testing.T) {
 	t.Parallel()
-	mix(t, layout{voters: 3, observers: 1}, rounds(2, 60), 40, tiny...)
+	mix(t, layout{voters: 3, observers: 1}, rounds(1, 60), 60, tiny...)
 }
 
 func TestFiveServersWithEverythingAtOnce(t *testing.T) {
 	t.Parallel()
-	mix(t, layout{voters: 5}, rounds(1, 60), 60)
+	mix(t, layout{voters: 5}, rounds(1, 60), 40)
 }

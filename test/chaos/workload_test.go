@@ -409,6 +409,7 @@ func (w *workload) end(watchers []*watcher) (bad []string) {
 	bad = append(bad, lin...)
 	bad = append(bad, ordered(w.h.ops)...)
 	bad = append(bad, chains(w.h.ops)...)
+	bad = append(bad, latest(w.h.ops)...)
 	bad = append(bad, numbered(w.h.ops)...)
 	bad = append(bad, unexpected(w.h.ops)...)
 	if n := w.expired.Load(); n > 0 {
