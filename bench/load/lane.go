@@ -3,6 +3,7 @@ package load
 import (
 	"errors"
 	"fmt"
+	"os"
 	"sync/atomic"
 	"time"
 
@@ -28,7 +29,8 @@ type lane struct {
 	last   time.Duration // when the newest reply came
 	failed error
 
-	created int64 // creates that were sent
+	created    int64 // creates that were sent
+	unanswered int64 // of an open loop, when it was over
 
 	// sent holds when each request in flight was made or due; replies come in that order.
 	//
@@ -50,6 +52,9 @@ func (k *clock) measuring(now time.Duration) bool { return now >= k.begin && now
 // openWindow bounds how many requests of an open loop may wait on one connection. Beyond it the sender stands still, but what it
 // sends late still counts from when it was due.
 const openWindow = 1 << 16
+
+// openPatience is how long after its end an open loop waits for answers.
+const openPatience = 5 * time.Second
 
 func (l *lane) window(n int) {
 	size := 1
@@ -155,7 +160,7 @@ func (l *lane) take(now time.Duration) (n int, err error) {
 // open runs the open loop: a sender that keeps to the schedule, and a reader.
 func (l *lane) open() error {
 	l.window(2 * openWindow)
-	l.c.nc.SetDeadline(l.lastMoment())
+	l.c.nc.SetDeadline(l.clock.base.Add(l.clock.end + openPatience))
 	over := make(chan error, 1)
 	var stop atomic.Bool
 	go func() {
@@ -165,9 +170,28 @@ func (l *lane) open() error {
 		}
 		over <- err
 	}()
-	err := l.receive()
+	err := errors.Join(l.receive(), endSender(&stop, over))
+	if errors.Is(err, os.ErrDeadlineExceeded) && l.clock.now() >= l.clock.end {
+		l.giveUp()
+		return nil
+	}
+	return err
+}
+
+func endSender(stop *atomic.Bool, over <-chan error) error {
 	stop.Store(true)
-	return errors.Join(<-over, err)
+	return <-over
+}
+
+// giveUp counts what was due in time and has no answer with the time that it has waited.
+func (l *lane) giveUp() {
+	now := l.clock.now()
+	for at := l.head.Load(); at < l.tail.Load(); at++ {
+		if due := l.sent[int(at)&(len(l.sent)-1)]; due >= 0 && due < l.clock.end {
+			l.hist.Record(now - due)
+			l.unanswered++
+		}
+	}
 }
 
 // send sends each request when it is due, in batches of what is due by then.

@@ -40,6 +40,9 @@ func (res *Result) WriteTable(w io.Writer) error {
 	if res.RSSAfter > 0 {
 		row("servers", "%.2f µs CPU per op, %.1f MB resident (%.1f before)", res.ServerCPU, mega(res.RSSAfter), mega(res.RSSBefore))
 	}
+	if res.Unanswered > 0 {
+		row("unanswered", "%d", res.Unanswered)
+	}
 	row("client", "%.2f µs CPU per op", res.ClientCPU)
 	for _, name := range slices.Sorted(maps.Keys(res.Errors)) {
 		row("error "+name, "%d", res.Errors[name])

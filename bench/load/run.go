@@ -14,19 +14,20 @@ import (
 // Result is what a run found. Ops counts requests that were answered while it measured: for Watch events, for Sessions and Churn
 // whole lives of a session.
 type Result struct {
-	Workload  string           `json:"workload"`
-	Conns     int              `json:"conns"`
-	InFlight  int              `json:"inFlight"`
-	Size      int              `json:"size"`
-	Keys      int              `json:"keys"`
-	Target    float64          `json:"targetRate,omitempty"` // of an open loop
-	Ops       int64            `json:"ops"`
-	Errors    map[string]int64 `json:"errors,omitempty"` // by name, over the whole run; they are among Ops
-	Seconds   float64          `json:"seconds"`
-	Rate      float64          `json:"opsPerSecond"`
-	Latency   Latency          `json:"latencyMicros"`
-	ClientCPU float64          `json:"clientCPUMicrosPerOp"`
-	LastEvent *Latency         `json:"lastEventMicros,omitempty"` // Watch: the last event of each round
+	Workload   string           `json:"workload"`
+	Conns      int              `json:"conns"`
+	InFlight   int              `json:"inFlight"`
+	Size       int              `json:"size"`
+	Keys       int              `json:"keys"`
+	Target     float64          `json:"targetRate,omitempty"` // of an open loop
+	Ops        int64            `json:"ops"`
+	Errors     map[string]int64 `json:"errors,omitempty"`     // by name, over the whole run; they are among Ops
+	Unanswered int64            `json:"unanswered,omitempty"` // of an open loop that asked for more than was to be had; among Latency, not Ops
+	Seconds    float64          `json:"seconds"`
+	Rate       float64          `json:"opsPerSecond"`
+	Latency    Latency          `json:"latencyMicros"`
+	ClientCPU  float64          `json:"clientCPUMicrosPerOp"`
+	LastEvent  *Latency         `json:"lastEventMicros,omitempty"` // Watch: the last event of each round
 	// Of the servers whose pids were given, added up.
 	ServerCPU float64 `json:"serverCPUMicrosPerOp,omitempty"`
 	RSSBefore int64   `json:"rssBytesBefore,omitempty"` // when the measurement began
@@ -110,6 +111,12 @@ func runRequests(ctx context.Context, cfg *Config) (*Result, error) {
 	if cfg.Keep {
 		return res, nil
 	}
+	if res.Unanswered > 0 { // the lanes' connections are full of them
+		if lanes[0].c, err = dial(ctx, cfg.Servers[0], cfg.Timeout, 0, nil); err != nil {
+			return res, err
+		}
+		defer lanes[0].c.nc.Close()
+	}
 	return res, cleanUp(cfg, lanes)
 }
 
@@ -127,6 +134,7 @@ func (res *Result) collect(ctx context.Context, lanes []*lane) error {
 	var errs []error
 	for _, l := range lanes {
 		res.Hist.Merge(&l.hist)
+		res.Unanswered += l.unanswered
 		for code, n := range l.errs {
 			res.Errors[code.Name()] += n
 		}

@@ -82,7 +82,8 @@ func TestTheOpenLoopCountsFromWhenARequestWasDue(t *testing.T) {
 	const pause = 200 * time.Millisecond
 	ended := make(chan error, 1)
 	go func() { ended <- (&echo.Server{}).Serve(ctx, back) }()
-	go stall(ln, back.Addr().String(), pause)
+	release := make(chan struct{})
+	go stall(ln, back.Addr().String(), release, func() { time.AfterFunc(pause, func() { close(release) }) })
 	res, err := load.Run(ctx, load.Config{Servers: []string{ln.Addr().String()}, Workload: load.Get, Conns: 1, Keys: 1, Rate: 1000,
 		Duration: 2 * pause, Keep: true})
 	require.NoError(t, err)
@@ -91,8 +92,28 @@ func TestTheOpenLoopCountsFromWhenARequestWasDue(t *testing.T) {
 	require.Greater(t, res.Hist.Quantile(0.75), pause/4, "half of the requests were due while nothing was answered")
 }
 
-// stall passes one connection on and, once it has seen a hundred requests or so, holds back everything for a while.
-func stall(ln net.Listener, to string, pause time.Duration) {
+// A server that takes less than is due leaves requests without an answer; they count with the time that they have waited.
+func TestAnOpenLoopDoesNotWaitForEver(t *testing.T) {
+	if testing.Short() {
+		t.Skip("waits for some seconds")
+	}
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer ln.Close()
+	back := startEcho(t)
+	release := make(chan struct{})
+	defer close(release)
+	go stall(ln, back, release, func() {})
+	res, err := load.Run(context.Background(), load.Config{Servers: []string{ln.Addr().String()}, Workload: load.Get, Conns: 1, Keys: 1,
+		Rate: 1000, Duration: 300 * time.Millisecond, Keep: true})
+	require.NoError(t, err)
+	require.Positive(t, res.Unanswered)
+	require.Greater(t, res.Hist.Quantile(0.9), 4*time.Second)
+}
+
+// stall passes one connection on and, once it has seen a hundred requests or so, says that it stalls and holds back everything until
+// release is closed.
+func stall(ln net.Listener, to string, release <-chan struct{}, stalls func()) {
 	a, err := ln.Accept()
 	if err != nil {
 		return
@@ -125,7 +146,8 @@ func stall(ln net.Listener, to string, pause time.Duration) {
 		}
 		if seen += n; seen > 2000 && !held {
 			held = true
-			<-time.After(pause)
+			stalls()
+			<-release
 		}
 		if _, err := b.Write(buf[:n]); err != nil {
 			break
