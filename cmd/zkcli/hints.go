@@ -119,7 +119,7 @@ func (sh *shell) aclHint(ctx context.Context, path string) string {
 		for _, id := range ids {
 			me = append(me, id.Scheme+":"+id.User)
 		}
-		hint += "; this session is " + strings.Join(me, ", ")
+		hint += "; this session is " + strings.Join(sorted(me), ", ")
 	}
 	return hint + ". addauth gives it another identity.\n"
 }

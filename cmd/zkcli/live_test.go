@@ -101,6 +101,9 @@ func liveServers(t *testing.T) string {
 	return s
 }
 
+// testPatience bounds how long a shell waits for a server.
+const testPatience = 10 * time.Second
+
 // chroot makes a node for one test and returns the connect string with it.
 func chroot(t *testing.T) string {
 	t.Helper()

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/zkd-project/zkd/pkg/client"
 )
@@ -29,7 +30,8 @@ func listQuota(ctx context.Context, sh *shell, a *arguments) (result, error) {
 	}
 	res.field("limits", quotaFields(limit))
 	res.field("usage", quotaFields(used))
-	res.text = "Output quota for " + a.path() + " " + limit.String() + "\nOutput stat for " + a.path() + " " + used.String() + "\n"
+	res.text = "Output quota for " + a.path() + " " + limit.String() +
+		fmt.Sprintf("\nOutput stat for %s count=%d,bytes=%d\n", a.path(), used.Count, used.Bytes)
 	return res, nil
 }
 
@@ -52,7 +54,18 @@ func setQuota(ctx context.Context, sh *shell, a *arguments) (result, error) {
 		return res, err
 	}
 	res.field("limits", quotaFields(limit))
+	if _, used, err := sh.c.GetQuota(ctx, a.path()); err == nil {
+		res.text = quotaWarning("count", limit.Count, limit.CountHard, used.Count) + quotaWarning("bytes", limit.Bytes, limit.BytesHard, used.Bytes)
+	}
 	return res, nil
+}
+
+// quotaWarning speaks up if there is more than a limit allows already.
+func quotaWarning(what string, soft, hard, used int64) string {
+	if soft >= 0 && soft < used || hard >= 0 && hard < used {
+		return fmt.Sprintf("[Warning]: the %s quota you create is less than the existing %s:%d\n", what, what, used)
+	}
+	return ""
 }
 
 func delQuota(ctx context.Context, sh *shell, a *arguments) (result, error) {

@@ -55,11 +55,7 @@ func ParseQuota(text []byte) (Quota, error) {
 
 // String returns the text of a limits node, byte for byte as the original writes it.
 func (q Quota) String() string {
-	s := fmt.Sprintf("count=%d,bytes=%d", q.Count, q.Bytes)
-	if q.CountHard == NoLimit && q.BytesHard == NoLimit {
-		return s
-	}
-	return s + fmt.Sprintf("=;byteHardLimit=%d;countHardLimit=%d", q.BytesHard, q.CountHard)
+	return fmt.Sprintf("count=%d,bytes=%d=;byteHardLimit=%d;countHardLimit=%d", q.Count, q.Bytes, q.BytesHard, q.CountHard)
 }
 
 // QuotaConflict says that a node above or below already has a quota. It wraps ErrBadArguments.
@@ -122,7 +118,7 @@ func (c *Client) SetQuota(ctx context.Context, path string, limits Quota) error 
 	}
 	var m Multi
 	m.Create(QuotaPath(path)+"/"+quotaLimits, text, Persistent, nil)
-	m.Create(QuotaPath(path)+"/"+quotaStats, []byte(Quota{0, 0, NoLimit, NoLimit}.String()), Persistent, nil)
+	m.Create(QuotaPath(path)+"/"+quotaStats, []byte("count=0,bytes=0"), Persistent, nil)
 	return c.Multi(ctx, &m)
 }
 

@@ -1,0 +1,63 @@
+#!/bin/bash
+# zkcli.sh [CONNECT]
+#
+# Tests zkcli and pkg/client against Apache ZooKeeper: against the servers of CONNECT, or against
+# Debian's own, one and three of them; without those it says so and ends well.
+# The same Go tests as "go test" runs against zkd, and, where Apache's own shell is there, the
+# same commands through both shells: what they print on standard output has to be the same.
+set -euo pipefail
+here=$(cd "$(dirname "$0")" && pwd)
+cd "$here/../.."
+
+tests() {
+	ZKD_LIVE_SERVERS=$1 go test -count=1 ./cmd/zkcli ./pkg/client/live
+	[ ! -e /usr/share/java/zookeeper.jar ] || shells "$1"
+}
+
+# shells feeds the same lines to both shells.
+shells() {
+	local java=(java -Xmx64m -XX:TieredStopAtLevel=1 -XX:+UseSerialGC -cp /usr/share/java/zookeeper.jar
+		org.apache.zookeeper.ZooKeeperMain -server "${1%%,*}")
+	go build -o "$work/zkcli" ./cmd/zkcli
+	"$work/zkcli" -server "${1%%,*}" deleteall /zkcli-both 2>/dev/null || true
+	"${java[@]}" <"$here/zkcli-commands.txt" 2>"$work/java.err" | plain >"$work/java.out" || true
+	"$work/zkcli" -server "${1%%,*}" deleteall /zkcli-both 2>/dev/null || true
+	"$work/zkcli" -server "${1%%,*}" <"$here/zkcli-commands.txt" 2>"$work/ours.err" | plain >"$work/ours.out" || true
+	diff -u "$work/java.out" "$work/ours.out"
+	diff -u <(grep '^Created' "$work/java.err") <(grep '^Created' "$work/ours.err")
+	echo "zkcli.sh: both shells print the same ($(wc -l <"$work/ours.out") lines)"
+}
+
+# plain leaves the data: no banner, no log, no event of the session, no empty line, no numbers that differ from run to run.
+plain() {
+	grep -v -e '^$' -e '^WATCHER::' -e 'type:None' -e '^Connecting to' -e '^Welcome to' -e '^JLine' -e ' - INFO ' -e '\[main' -e '^log4j' |
+		sed -E 's/(Zxid|Owner) = 0x[0-9a-f]{2,}/\1 = 0xN/; s/^([cm])time = .*/\1time = T/; s/[[:space:]]+$//'
+}
+
+work=$(mktemp -d)
+pid=
+stop() {
+	[ -z "$pid" ] || { kill "$pid" 2>/dev/null || true; wait "$pid" 2>/dev/null || true; }
+	pid=
+}
+trap 'stop; rm -rf "$work"' EXIT
+
+if [ $# -gt 0 ]; then
+	tests "$1"
+	exit
+fi
+if [ ! -e /usr/share/java/zookeeper.jar ]; then
+	echo "zkcli.sh: no Apache ZooKeeper here, nothing tested" >&2
+	exit 0
+fi
+for nodes in 1 3; do
+	"$here/apache.sh" $nodes "$work/$nodes" >"$work/connect" 2>"$work/apache.err" &
+	pid=$!
+	for _ in $(seq 300); do
+		[ ! -s "$work/connect" ] || break
+		kill -0 $pid 2>/dev/null || { cat "$work/apache.err" >&2; exit 1; }
+		sleep 0.2
+	done
+	tests "$(head -1 "$work/connect")"
+	stop
+done
