@@ -106,7 +106,7 @@ func DecodeMulti(r *Reader) ([]MultiOp, error) {
 		if err := op.Request.Decode(r); err != nil {
 			return nil, err
 		}
-		if q, ok := op.Request.(*CreateRequest); ok && q.ACL == nil {
+		if op.nullACL() {
 			return nil, fmt.Errorf("%w: %w", ErrMarshalling, ErrNullACL)
 		}
 		if len(ops) > 0 && op.isRead() != ops[0].isRead() {
@@ -119,6 +119,13 @@ func DecodeMulti(r *Reader) ([]MultiOp, error) {
 		nullPath = nullPath || op.isWrite() && op.nullPath()
 		ops = append(ops, op)
 	}
+}
+
+// nullACL reports whether a null list spoils the whole multi. In a createContainer or createTTL it is that op's ErrInvalidACL,
+// and flags that are not Valid come first.
+func (m *MultiOp) nullACL() bool {
+	q, ok := m.Request.(*CreateRequest)
+	return ok && q.ACL == nil && m.Op != OpCreateContainer && q.Flags.Valid()
 }
 
 func (m *MultiOp) nullPath() bool {
