@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"crypto/tls"
 	"io"
 	"net"
 	"sync/atomic"
@@ -16,6 +17,8 @@ import (
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+var testTLS = &tls.Config{MinVersion: tls.VersionTLS12}
 
 var testPassword = []byte("0123456789abcdef")
 
