@@ -2,6 +2,7 @@ package server
 
 import (
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -86,4 +87,13 @@ func TestBatchesOfReadsAreShort(t *testing.T) {
 	require.NoError(t, err)
 	require.False(t, starved)
 	require.Less(t, c.traffic.received, int64(100))
+
+	for i := range int32(1000) {
+		c.q.push(entry{xid: i, op: proto.OpPing})
+	}
+	c.advance()
+	require.Greater(t, c.q.len(), 900)
+	require.NotEmpty(t, c.out)
+	c.advanceTo(1<<20, math.MaxInt64)
+	require.Zero(t, c.q.len())
 }

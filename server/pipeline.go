@@ -63,12 +63,13 @@ func (c *conn) takeFrame(frame []byte, now time.Duration) error {
 	return nil
 }
 
-// advance answers, executes and starts what can be, in order, until enough is made to be written.
-func (c *conn) advance() { c.advanceTo(flushAt) }
+// advance answers, executes and starts what can be, in order, until enough is made to be written, or turnTime is over: there is something
+// to be written then, and whoever writes it comes back.
+func (c *conn) advance() { c.advanceTo(flushAt, c.rep.cfg.Now()+turnTime) }
 
-// advanceTo is advance with a bound on out in bytes.
-func (c *conn) advanceTo(bound int) {
-	for c.state == live && len(c.out) < bound {
+// advanceTo is advance with bounds on out in bytes and on the time.
+func (c *conn) advanceTo(bound int, until time.Duration) {
+	for c.state == live && len(c.out) < bound && c.q.moved <= until {
 		e := c.q.front()
 		if e == nil || e.progress == underway || e.progress == fresh && e.barrier() {
 			break

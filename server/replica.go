@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net/netip"
 	"sync"
 	"sync/atomic"
@@ -127,7 +128,7 @@ func (r *Replica) applyOne(rec *txn.Record) error {
 	}
 	if c != nil { // reads that stand before the write must not see it
 		c.mu.Lock()
-		c.advanceTo(r.cfg.MaxUnsent)
+		c.advanceTo(r.cfg.MaxUnsent, math.MaxInt64)
 		c.mu.Unlock()
 	}
 	res, err := r.machine.Apply(rec)
