@@ -113,3 +113,17 @@ func TestQuotaNodesWithNonsense(t *testing.T) {
 	w.create(quotaRoot+statsName, 0)
 	require.Equal(t, "count=10,bytes=", w.data(quotaRoot + statsName)[:15], "of the whole tree")
 }
+
+func FuzzFigures(f *testing.F) {
+	for _, seed := range []string{"count=1,bytes=2", "count=-1,bytes=-1=;byteHardLimit=10;countHardLimit=3", "a=1,a=2", "=;=,", "count=9223372036854775807", "x"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, data string) {
+		figures := parseFigures(data)
+		text := string(figures.append(nil))
+		again := parseFigures(text)
+		require.Equal(t, figures.get(countKey), again.get(countKey), text)
+		require.Equal(t, figures.get(bytesKey), again.get(bytesKey), text)
+		require.Equal(t, text, string(again.append(nil)), "what was written reads back")
+	})
+}

@@ -76,11 +76,11 @@ func (c *zooConfig) localSessions() bool { return c.LocalSessions && len(c.Serve
 
 // ensembleText is the membership as /zookeeper/config shows it; a server without others shows nothing there.
 func (c *zooConfig) ensembleText() string {
+	if len(c.Servers) < 2 {
+		return ""
+	}
 	var b strings.Builder
 	for _, s := range c.Servers {
-		if s.PeerAddr == "" {
-			return ""
-		}
 		b.WriteString(serverLine(s))
 		b.WriteByte('\n')
 	}
