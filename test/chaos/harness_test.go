@@ -2,6 +2,7 @@ package chaos
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -25,6 +26,10 @@ var long = os.Getenv("ZKD_LONG") != ""
 var zkdBinary string
 
 func TestMain(m *testing.M) {
+	flag.Parse()
+	if f := flag.Lookup("test.parallel"); f.Value.String() == f.DefValue {
+		_ = f.Value.Set("4") // they wait most of the time
+	}
 	dir, err := os.MkdirTemp("", "zkd-chaos-")
 	if err != nil {
 		panic(err)
