@@ -9,8 +9,8 @@ import (
 const (
 	// flushAt is how many bytes of replies are made before they are written: a pipeline of large reads goes out in pieces.
 	flushAt = 256 << 10
-	// keepOutput is the largest output buffer that goes back to the pool.
-	keepOutput = 64 << 10
+	// keepOutput is the largest output buffer that goes back to the pool. 64 replies of 1 KiB fit, with what append adds when it grows.
+	keepOutput = 128 << 10
 	// lastWords is how long a connection that is being closed may take to accept what was already said.
 	lastWords = time.Second
 )
