@@ -121,11 +121,11 @@ func DecodeMulti(r *Reader) ([]MultiOp, error) {
 	}
 }
 
-// nullACL reports whether a null list spoils the whole multi. In a createContainer or createTTL it is that op's ErrInvalidACL,
-// and flags that are not Valid come first.
+// nullACL reports whether a null list spoils the whole multi. In a createTTL it is that op's ErrInvalidACL, and flags that
+// are not Valid come first.
 func (m *MultiOp) nullACL() bool {
 	q, ok := m.Request.(*CreateRequest)
-	return ok && q.ACL == nil && m.Op != OpCreateContainer && q.Flags.Valid()
+	return ok && q.ACL == nil && q.Flags.Valid()
 }
 
 func (m *MultiOp) nullPath() bool {
