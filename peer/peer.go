@@ -142,7 +142,7 @@ func Open(cfg Config, sm StateMachine, ses Sessions, edge Edge, log *zap.Logger)
 	}
 	rec := &p.rec
 	log.Info("recovered", zap.Stringer("zxid", rec.End.Zxid), zap.Stringer("applied", rec.Applied.Zxid),
-		zap.Stringer("snapshot", rec.SnapshotAt.Zxid), zap.Uint32("acceptedEpoch", uint32(rec.Hard.Accepted)),
+		zap.Stringer("snapshot", rec.SnapshotAt.Zxid), zap.Int("replayed", rec.Replayed), zap.Uint32("acceptedEpoch", uint32(rec.Hard.Accepted)),
 		zap.Uint32("currentEpoch", uint32(rec.Hard.Current)), zap.Bool("fresh", rec.Fresh), zap.Int64("cutBytes", rec.CutBytes),
 		zap.Duration("took", cfg.Clock.Now()-start))
 	for _, n := range rec.Notes {

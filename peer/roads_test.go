@@ -174,6 +174,25 @@ func TestALeaderThatComesBackWithMoreIsCut(t *testing.T) {
 	require.Equal(t, [3]uint64{0, 1, 0}, modes(old), "TRUNC")
 }
 
+func TestASnapshotIsDueByWhatAStartHadToReplay(t *testing.T) {
+	e := newEnsemble(t, 1, func(c *Config) { c.SnapTxns, c.SnapBytes = 1000, 1 })
+	m := e.members[0]
+	m.waitServing(t)
+	written := 0
+	for range 10 { // never enough between two starts, more than enough in all
+		m.write(written, 300)
+		written += 300
+		m.waitApplied(t, written)
+		e.crash(m)
+		e.start(m)
+		m.waitServing(t)
+	}
+	e.halt(m)
+	at, _, ok := m.peer.store.Newest()
+	require.True(t, ok, "a snapshot was taken")
+	require.Greater(t, at.At.Zxid, txn.Zxid(0))
+}
+
 func TestSyncIsAnsweredOnEveryServerAndCoversEarlierWrites(t *testing.T) {
 	e := newEnsemble(t, 3, nil)
 	for _, m := range e.members {

@@ -36,10 +36,8 @@ type snapshotter struct {
 func (s *snapshotter) init(p *Peer, rec *Recovered) {
 	s.p, s.at = p, rec.Applied
 	s.rearm(rec.SnapshotSize)
-	if c := rec.Applied.Zxid.Counter(); rec.SnapshotAt.Zxid.Epoch() == rec.Applied.Zxid.Epoch() {
-		s.txns = int(c - rec.SnapshotAt.Zxid.Counter()) // what a start has to replay counts
-		s.bytes = s.p.store.LogBytesAfter(rec.SnapshotAt.Zxid)
-	}
+	// What this start had to replay counts: the next one would have to replay it again.
+	s.txns, s.bytes = rec.Replayed, s.p.store.LogBytesAfter(rec.SnapshotAt.Zxid)
 }
 
 // rearm sets the next bounds, with jitter so that not all servers write together.

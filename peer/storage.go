@@ -61,6 +61,7 @@ type Recovered struct {
 	Applied       zab.Position   // what the StateStore holds
 	Commit        txn.Zxid       // largest zxid known to be committed
 	Tail          []txn.Record   // behind Applied
+	Replayed      int            // records of the log that the StateStore was given
 	End           zab.Position
 
 	CutBytes int64    // of a torn write that nobody was promised

@@ -124,6 +124,7 @@ func (st *starting) flush() error {
 		return nil
 	}
 	err := st.sm.Apply(st.batch)
+	st.out.Replayed += len(st.batch)
 	st.batch, st.batchBytes = nil, 0
 	if err != nil {
 		return &StorageError{Code: zab.ExitBrokenInvariant, Op: "replay the log", Err: err,
@@ -134,7 +135,7 @@ func (st *starting) flush() error {
 
 // newGeneration sets the log aside and starts an empty one behind the snapshot.
 func (st *starting) newGeneration() error {
-	st.out.Tail, st.batch, st.batchBytes = nil, nil, 0
+	st.out.Tail, st.out.Replayed, st.batch, st.batchBytes = nil, 0, nil, 0
 	if st.out.Applied != st.out.SnapshotAt { // the damage showed only while the log was replayed
 		if err := st.restore(); err != nil {
 			return err
