@@ -463,8 +463,9 @@ func TestSettings(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, s.Values)
 	values := map[string][]byte{"a": []byte("1"), "b": []byte("2")}
-	require.NoError(t, s.Save(ctx, c, "/s", values))
-	require.ErrorIs(t, s.Save(ctx, c, "/s", values), settings.ErrChanged)
+	s.Values = values
+	require.NoError(t, s.Save(ctx))
+	require.ErrorIs(t, s.Save(ctx), settings.ErrChanged)
 	seen := 0
 	for s, err := range settings.Follow(ctx, c, "/s") {
 		require.NoError(t, err)
@@ -474,7 +475,9 @@ func TestSettings(t *testing.T) {
 		}
 		require.Equal(t, values, s.Values)
 		if seen++; seen == 1 {
-			require.NoError(t, s.Save(ctx, c, "/s", map[string][]byte{"a": []byte("3"), "c": nil}))
+			s.Values["a"], s.Values["c"] = []byte("3"), nil
+			delete(s.Values, "b")
+			require.NoError(t, s.Save(ctx))
 		}
 	}
 }

@@ -19,9 +19,13 @@ import (
 // ErrChanged says that somebody else has changed the values since they were loaded.
 var ErrChanged = errors.New("settings have changed since they were loaded")
 
-// Set is what Load found.
+// Set is what Load found. Its user may change Values, not the bytes in it, and Save it.
 type Set struct {
-	Values   map[string][]byte
+	Values map[string][]byte
+
+	c        *client.Client
+	dir      string
+	loaded   map[string][]byte
 	versions map[string]int32
 	cversion int32
 	zxids    map[string]int64
@@ -46,7 +50,7 @@ func collect(ctx context.Context, c *client.Client, dir string) (*Set, error) {
 		if err != nil {
 			return nil, err
 		}
-		s := &Set{Values: map[string][]byte{}, versions: map[string]int32{}, zxids: map[string]int64{}, cversion: stat.Cversion}
+		s := &Set{c: c, dir: dir, loaded: map[string][]byte{}, versions: map[string]int32{}, zxids: map[string]int64{}, cversion: stat.Cversion}
 		got := make([]*client.Got, len(names))
 		b := c.Batch(ctx)
 		for i, name := range names {
@@ -64,9 +68,10 @@ func collect(ctx context.Context, c *client.Client, dir string) (*Set, error) {
 			if g.Err != nil {
 				return nil, g.Err
 			}
-			s.Values[names[i]], s.versions[names[i]], s.zxids[names[i]] = g.Data, g.Stat.Version, g.Stat.Mzxid
+			s.loaded[names[i]], s.versions[names[i]], s.zxids[names[i]] = g.Data, g.Stat.Version, g.Stat.Mzxid
 		}
 		if !gone {
+			s.Values = maps.Clone(s.loaded)
 			return s, nil
 		}
 	}
@@ -74,29 +79,30 @@ func collect(ctx context.Context, c *client.Client, dir string) (*Set, error) {
 
 func (s *Set) same(t *Set) bool { return s.cversion == t.cversion && maps.Equal(s.zxids, t.zxids) }
 
-// Save makes the children of dir equal to values in one transaction. ErrChanged if they are not what s holds.
-func (s *Set) Save(ctx context.Context, c *client.Client, dir string, values map[string][]byte) error {
+// Save makes the children equal to s.Values in one transaction. ErrChanged if they are not what was loaded, for instance
+// because s was saved before: load it again.
+func (s *Set) Save(ctx context.Context) error {
 	var m client.Multi
-	for _, name := range slices.Sorted(maps.Keys(s.Values)) {
-		path := dir + "/" + name
-		switch value, keep := values[name]; {
+	for _, name := range slices.Sorted(maps.Keys(s.loaded)) {
+		path := s.dir + "/" + name
+		switch value, keep := s.Values[name]; {
 		case !keep:
 			m.Delete(path, s.versions[name])
-		case string(value) == string(s.Values[name]):
+		case string(value) == string(s.loaded[name]) && (value == nil) == (s.loaded[name] == nil):
 			m.Check(path, s.versions[name])
 		default:
 			m.Set(path, value, s.versions[name])
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(values)) {
-		if _, old := s.Values[name]; !old {
-			m.Create(dir+"/"+name, values[name], client.Persistent, nil)
+	for _, name := range slices.Sorted(maps.Keys(s.Values)) {
+		if _, old := s.loaded[name]; !old {
+			m.Create(s.dir+"/"+name, s.Values[name], client.Persistent, nil)
 		}
 	}
 	if m.Len() == 0 {
 		return nil
 	}
-	err := c.Multi(ctx, &m)
+	err := s.c.Multi(ctx, &m)
 	for _, reason := range []error{client.ErrBadVersion, client.ErrNoNode, client.ErrNodeExists} {
 		if errors.Is(err, reason) {
 			return errors.Join(ErrChanged, err)
