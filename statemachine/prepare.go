@@ -227,7 +227,7 @@ func (m *Machine) target(r *txn.Request, path string, want proto.Perm) (znode, p
 func (m *Machine) multi(r *txn.Request) (txn.Body, proto.ErrCode) {
 	ops, err := proto.DecodeMulti(proto.NewReader(r.Payload))
 	switch {
-	case errors.Is(err, proto.ErrMultiNull):
+	case errors.Is(err, proto.ErrNullACL):
 		return nil, undecodable
 	case err != nil || !proto.MultiFits(proto.OpMulti, ops):
 		return nil, proto.ErrMarshalling
