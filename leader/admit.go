@@ -118,6 +118,9 @@ func (l *Leader) onExpired(ev zab.Expired) {
 	if l.closed() != txn.NotRefused || l.pulse.suspect || !l.inContact() {
 		return
 	}
+	if l.pulse.extended {
+		return // who is silent by the deadlines of now will be named again
+	}
 	reqs := make([]txn.Request, len(ev.Sessions))
 	for i, id := range ev.Sessions {
 		reqs[i] = txn.Request{Session: id, Op: proto.OpCloseSession, Origin: l.self}

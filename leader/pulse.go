@@ -16,7 +16,9 @@ type pulse struct {
 	heard   map[zab.ServerID]zab.Instant
 	shifted time.Duration // how far stalls in a row have moved deadlines
 	awake   zab.Instant   // end of the last stall
-	warned  bool          // about the disk
+	// extended: this step found a stall and put the sessions' deadlines off; what the tracker said before it does not hold.
+	extended bool
+	warned   bool // about the disk
 
 	// After a stall longer than the silence that others tolerate this server may have been deposed without knowing (L6): it is
 	// suspect until a quorum has answered a wave that began after the stall.
@@ -42,6 +44,7 @@ func (p *pulse) established(l *Leader) {
 // leader doubt itself (L6), and sessions get the time back.
 func (l *Leader) wake() {
 	p := &l.pulse
+	p.extended = false
 	late := l.now.Sub(l.due)
 	if late <= l.cfg.HbInterval {
 		p.shifted = 0
@@ -68,6 +71,7 @@ func (l *Leader) wake() {
 		return
 	}
 	l.fx.Add(zab.Extend{Nanos: int64(late)})
+	p.extended = true
 	if late > l.cfg.HbTimeout {
 		p.suspect, p.suspectNonce, p.suspectUntil = true, p.nonce+1, l.now.Add(l.cfg.HbTimeout)
 		p.next = l.now
