@@ -87,10 +87,11 @@ func (c *conn) addWatch(body []byte) proto.ErrCode {
 	return proto.OK
 }
 
-// watchedPath is what a watch is filed under: a null path is one of its own, on which nothing ever happens.
+// watchedPath is what a watch is filed under: a null path is one of its own, on which nothing ever happens. No decoded path is
+// malformed UTF-8.
 func watchedPath(path string, null bool) string {
 	if null {
-		return "\x00"
+		return "\xff"
 	}
 	return path
 }
