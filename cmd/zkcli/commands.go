@@ -141,7 +141,7 @@ func ownCommands() []command {
 		{name: "mv", usage: "[-a] source target", summary: "Move a subtree, in one transaction if it is small", least: 2, paths: 2, run: mv,
 			options: []option{{letter: "a", help: "keep the access control lists"}}},
 		{name: "status", summary: "Show role, epoch, zxid, lag, latency and connections of every server", run: status, offline: true},
-		{name: "top", usage: "[-n rounds]", summary: "Show the load of every server and the hottest paths, refreshed in place", run: top,
+		{name: "top", usage: "[-n rounds]", summary: "Show the load of every server, the hottest paths and the busiest sessions, refreshed in place", run: top,
 			options: []option{{letter: "n", arg: "rounds", kind: number, help: "stop after so many"}, {long: "interval", arg: "DURATION", kind: duration, help: "between two, 1s unless given"}}},
 		{name: "tree", usage: "[-d depth] path", summary: "Draw a subtree with counts and sizes", least: 1, paths: 1, run: tree, options: []option{optDepth}},
 		{name: "wait", usage: "path condition", summary: "Wait until a node exists, is gone, has a value or a number of children", least: 1, paths: 1, run: wait,

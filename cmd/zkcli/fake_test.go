@@ -18,6 +18,9 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	if os.Getenv("ZKCLI_TEST_AS_MAIN") != "" {
+		main()
+	}
 	os.Setenv("TZ", "UTC") // dates are printed in local time
 	os.Setenv("ZKCLI_HISTORY", "")
 	os.Setenv("TERM", "dumb") // no colours

@@ -237,6 +237,13 @@ func TestStatusAndTop(t *testing.T) {
 	code, out, errs = zkcli(t, server, "", "top", "-n", "2", "--interval", "50ms")
 	require.Equal(t, exitOK, code, errs)
 	require.Equal(t, 2, strings.Count(out, "REQ/s"))
+	code, out, errs = zkcli(t, server, "", "--output", "json", "top", "-n", "1", "--interval", "50ms")
+	require.Equal(t, exitOK, code, errs)
+	require.Contains(t, out, `"requestsPerSecond":`)
+	session, n, ok := parseSession(" /127.0.0.1:4711[1](queued=0,recved=12,sent=12,sid=0x1000,lop=PING)\n")
+	require.True(t, ok)
+	require.Equal(t, "0x1000 from 127.0.0.1:4711", session)
+	require.Equal(t, 12, n)
 }
 
 // watch, wait and Ctrl-C: a second shell makes the changes.
@@ -321,4 +328,60 @@ echo "${COMPREPLY[0]}"`
 	out, err := cmd.Output()
 	require.NoError(t, err)
 	require.Equal(t, "--server h:1 --complete -- get -s /a\n", string(out))
+}
+
+func TestProgressLine(t *testing.T) {
+	require.Equal(t, "copied 1200 of 5000, 24%, 400/s, 10s left", progressLine("copied", 1200, 5000, 3*time.Second))
+	require.Equal(t, "read 500, 250/s", progressLine("read", 500, 0, 2*time.Second))
+}
+
+// A path may be on other servers.
+func TestCopyAndDiffBetweenServers(t *testing.T) {
+	server := chroot(t)
+	servers, root, _ := strings.Cut(server, "/")
+	f := func(want int, args ...string) string {
+		t.Helper()
+		code, out, errs := zkcli(t, server, "", args...)
+		require.Equal(t, want, code, errs)
+		return out
+	}
+	f(exitOK, "create", "-p", "/a/b", "x")
+	f(exitOK, "cp", "/a", servers+"/"+root+"/copy")
+	f(exitOK, "diff", servers+"/"+root+"/copy", "/a")
+	f(exitOK, "set", "/copy/b", "y")
+	require.Equal(t, "~ /b  data \"y\" → \"x\"\n", f(exitNo, "diff", servers+"/"+root+"/copy", "/a"))
+	code, _, errs := zkcli(t, server, "", "-timeout", "200", "cp", "127.0.0.1:1/a", "/b")
+	require.Equal(t, exitFailed, code)
+	require.Contains(t, errs, "127.0.0.1:1")
+}
+
+// Each address has a line with its reason.
+func TestNoServerOfManyTellsEach(t *testing.T) {
+	code, _, errs := zkcli(t, "127.0.0.1:1,127.0.0.1:2", "", "-timeout", "200", "ls", "/")
+	require.Equal(t, exitFailed, code)
+	require.Contains(t, errs, "no server gave a session\n")
+	require.Regexp(t, `(?m)^  127\.0\.0\.1:1 +dial tcp `, errs)
+	require.Regexp(t, `(?m)^  127\.0\.0\.1:2 +dial tcp `, errs)
+}
+
+// A big subtree goes in several transactions and pipelined.
+func TestBigSubtrees(t *testing.T) {
+	server := chroot(t)
+	var lines strings.Builder
+	fmt.Fprintf(&lines, `{"format":"zkcli-export-1","root":"/","nodes":%d}`+"\n"+`{"path":"/"}`+"\n", 1501)
+	for i := range 1500 {
+		fmt.Fprintf(&lines, `{"path":"/n%04d","data":"%d"}`+"\n", i, i)
+	}
+	f := func(stdin string, args ...string) string {
+		t.Helper()
+		code, out, errs := zkcli(t, server, stdin, args...)
+		require.Equal(t, exitOK, code, errs)
+		return out
+	}
+	f(lines.String(), "import", "/big")
+	f("", "mv", "/big", "/moved")
+	require.Equal(t, "1500\n", f("", "getAllChildrenNumber", "/moved"))
+	require.Equal(t, "1499\n", f("", "get", "/moved/n1499"))
+	f("", "deleteall", "/moved")
+	require.Equal(t, "[]\n", f("", "ls", "/"))
 }

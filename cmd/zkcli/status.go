@@ -196,7 +196,7 @@ func table(rows [][]string, paint func(row []string, text string) string) string
 	return b.String()
 }
 
-// top shows the status with request rates, and the paths that change most often, until Ctrl-C.
+// top shows the status with request rates, the paths that change most often and the sessions that ask most, until Ctrl-C.
 func top(ctx context.Context, sh *shell, a *arguments) (result, error) {
 	res := result{quiet: true}
 	rounds := a.number("n", 0)
@@ -208,6 +208,7 @@ func top(ctx context.Context, sh *shell, a *arguments) (result, error) {
 	}
 	defer changes.Stop()
 	hot, addrs := map[string]int{}, sh.members(ctx)
+	talk := sh.sessions(ctx, addrs)
 	before, at := sh.ask(ctx, addrs), time.Now()
 	_, tty := terminalOf(sh.screen.out)
 	for n := int64(1); ; {
@@ -219,8 +220,10 @@ func top(ctx context.Context, sh *shell, a *arguments) (result, error) {
 			hot[e.Path]++
 		case <-t.C:
 			now := sh.ask(ctx, addrs)
-			sh.showTop(now, ratesOf(before, now, time.Since(at)), hot, tty)
-			before, at = now, time.Now()
+			talkNow := sh.sessions(ctx, addrs)
+			sh.showTop(&topView{members: now, rates: ratesOf(before, now, time.Since(at)),
+				paths: hottest(hot), sessions: hottest(growth(talk, talkNow)), tty: tty})
+			before, talk, at = now, talkNow, time.Now()
 			clear(hot)
 			if n++; rounds > 0 && n > rounds {
 				return res, nil
@@ -244,40 +247,120 @@ func ratesOf(before, now []memberStatus, took time.Duration) map[string]string {
 	return rates
 }
 
-const hotPaths = 10
+const hotLines = 10
 
-func (sh *shell) showTop(members []memberStatus, rates map[string]string, hot map[string]int, tty bool) {
-	type heat struct {
-		path string
-		n    int
-	}
+// heat is a path or a session with what it did since the last look.
+type heat struct {
+	what string
+	n    int
+}
+
+// hottest returns the most active ones.
+func hottest(counts map[string]int) []heat {
 	var list []heat
-	for p, n := range hot {
-		list = append(list, heat{p, n})
+	for what, n := range counts {
+		if n > 0 {
+			list = append(list, heat{what, n})
+		}
 	}
-	slices.SortFunc(list, func(a, b heat) int { return cmp.Or(b.n-a.n, strings.Compare(a.path, b.path)) })
-	list = list[:min(hotPaths, len(list))]
+	slices.SortFunc(list, func(a, b heat) int { return cmp.Or(b.n-a.n, strings.Compare(a.what, b.what)) })
+	return list[:min(hotLines, len(list))]
+}
+
+// growth subtracts the counts of the last look.
+func growth(before, now map[string]int) map[string]int {
+	grown := map[string]int{}
+	for what, n := range now {
+		grown[what] = n - before[what]
+	}
+	return grown
+}
+
+// sessions counts the requests of every session, by its id and its client's address, at all servers that tell: cons has to
+// be among their permitted words.
+func (sh *shell) sessions(ctx context.Context, addrs []string) map[string]int {
+	var mu sync.Mutex
+	counts := map[string]int{}
+	var wg sync.WaitGroup
+	for _, addr := range addrs {
+		wg.Go(func() {
+			ctx, cancel := context.WithTimeout(ctx, memberPatience)
+			defer cancel()
+			answer, err := fourLetters(ctx, sh.cfg.dial, addr, "cons")
+			if err != nil {
+				return
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			for line := range strings.Lines(answer) {
+				if session, n, ok := parseSession(line); ok {
+					counts[session] += n
+				}
+			}
+		})
+	}
+	wg.Wait()
+	return counts
+}
+
+// parseSession reads " /127.0.0.1:4711[1](queued=0,recved=12,sent=12,sid=0x1000,…)".
+func parseSession(line string) (session string, received int, ok bool) {
+	addr, rest, ok := strings.Cut(strings.TrimPrefix(strings.TrimSpace(line), "/"), "[")
+	_, list, _ := strings.Cut(rest, "(")
+	fields := map[string]string{}
+	for f := range strings.SplitSeq(strings.TrimSuffix(list, ")"), ",") {
+		key, value, _ := strings.Cut(f, "=")
+		fields[key] = value
+	}
+	received, err := strconv.Atoi(fields["recved"])
+	if !ok || err != nil || fields["sid"] == "" {
+		return "", 0, false
+	}
+	return fields["sid"] + " from " + addr, received, true
+}
+
+// topView is one screen of top.
+type topView struct {
+	members         []memberStatus
+	rates           map[string]string
+	paths, sessions []heat
+	tty             bool
+}
+
+func (sh *shell) showTop(v *topView) {
 	if sh.json {
-		f := map[string]any{"time": time.Now().UTC().Format(time.RFC3339Nano)}
-		var servers, paths []map[string]any
-		for _, m := range members {
-			s := m.fields()
-			s["requestsPerSecond"] = rates[m.addr]
-			servers = append(servers, s)
-		}
-		for _, h := range list {
-			paths = append(paths, map[string]any{"path": h.path, "changes": h.n})
-		}
-		f["servers"], f["paths"] = servers, paths
-		sh.screen.stdout(jsonLine(f))
+		sh.screen.stdout(jsonLine(v.fields()))
 		return
 	}
-	text := sh.statusTable(members, rates) + "\n" + sh.screen.paint(bold, "CHANGES  PATH") + "\n"
-	for _, h := range list {
-		text += fmt.Sprintf("%7d  %s\n", h.n, h.path)
+	text := sh.statusTable(v.members, v.rates)
+	for _, part := range []struct {
+		title string
+		list  []heat
+	}{{"CHANGES  PATH", v.paths}, {"REQUESTS  SESSION", v.sessions}} {
+		text += "\n" + sh.screen.paint(bold, part.title) + "\n"
+		width := strings.Index(part.title, " ")
+		for _, h := range part.list {
+			text += fmt.Sprintf("%*d  %s\n", width, h.n, h.what)
+		}
 	}
-	if tty {
+	if v.tty {
 		text = "\x1b[H\x1b[2J" + text
 	}
 	sh.screen.stdout(text)
+}
+
+func (v *topView) fields() map[string]any {
+	servers, paths, sessions := []map[string]any{}, []map[string]any{}, []map[string]any{}
+	for _, m := range v.members {
+		s := m.fields()
+		s["requestsPerSecond"] = v.rates[m.addr]
+		servers = append(servers, s)
+	}
+	for _, h := range v.paths {
+		paths = append(paths, map[string]any{"path": h.what, "changes": h.n})
+	}
+	for _, h := range v.sessions {
+		sessions = append(sessions, map[string]any{"session": h.what, "requests": h.n})
+	}
+	return map[string]any{"time": time.Now().UTC().Format(time.RFC3339Nano), "servers": servers, "paths": paths, "sessions": sessions}
 }

@@ -57,6 +57,13 @@ func watchTerminal(f *os.File) *view {
 	return v
 }
 
+// peek returns what was shown behind the last wait.
+func (v *view) peek() string {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.text.String()
+}
+
 // wait returns what was shown up to and with the next occurrence of text.
 func (v *view) wait(text string) string {
 	v.mu.Lock()

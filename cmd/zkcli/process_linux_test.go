@@ -1,0 +1,92 @@
+package main
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// asMain makes the test binary be zkcli.
+const asMain = "ZKCLI_TEST_AS_MAIN"
+
+// inTerminal starts zkcli as a process whose controlling terminal is a pseudo-terminal.
+func inTerminal(t *testing.T, env []string, args ...string) (user *os.File, screen *view, exited <-chan int) {
+	t.Helper()
+	user, program := openTerminal(t)
+	cmd := exec.Command(os.Args[0], args...)
+	cmd.Env = append(append(os.Environ(), asMain+"=1"), env...)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = program, program, program
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true, Pdeathsig: syscall.SIGKILL}
+	require.NoError(t, cmd.Start())
+	done := make(chan int, 1)
+	go func() {
+		cmd.Wait()
+		done <- cmd.ProcessState.ExitCode()
+	}()
+	return user, watchTerminal(user), done
+}
+
+// Ctrl-C ends the command, not the shell; Ctrl-D ends the shell.
+func TestCtrlCEndsTheCommand(t *testing.T) {
+	server := chroot(t)
+	user, screen, exited := inTerminal(t, nil, "--server", server)
+	screen.wait(" 0] ")
+	press(t, user, "watch /\r")
+	screen.wait("watch /\r\n")
+	code, _, errs := zkcli(t, server, "", "create", "/seen") // the watch is there when this is reported
+	require.Equal(t, exitOK, code, errs)
+	for !strings.Contains(screen.peek(), "NodeCreated") {
+		code, _, errs = zkcli(t, server, "", "create", "-s", "/seen-")
+		require.Equal(t, exitOK, code, errs)
+	}
+	press(t, user, "\x03")
+	screen.wait(" 1] ")
+	press(t, user, "wait /never\r")
+	screen.wait("wait /never\r\n")
+	press(t, user, "\x03")
+	require.Contains(t, screen.wait(" 2] "), "interrupted")
+	press(t, user, "\x04")
+	require.Equal(t, exitOK, <-exited)
+}
+
+func TestEditChecksTheVersion(t *testing.T) {
+	server := chroot(t)
+	dir := t.TempDir()
+	script := func(name, text string) string {
+		file := filepath.Join(dir, name)
+		require.NoError(t, os.WriteFile(file, []byte("#!/bin/sh\n"+text+"\n"), 0o700))
+		return "EDITOR=" + file
+	}
+	code, _, errs := zkcli(t, server, "", "create", "/a", "old")
+	require.Equal(t, exitOK, code, errs)
+	env := []string{"VISUAL=", "TMPDIR=" + dir}
+
+	_, screen, exited := inTerminal(t, append(env, script("good", `printf new >"$1"`)), "--server", server, "edit", "/a")
+	screen.wait("Set /a, version 1")
+	require.Equal(t, exitOK, <-exited)
+	_, screen, exited = inTerminal(t, append(env, script("idle", "exit 0")), "--server", server, "edit", "/a")
+	screen.wait("Unchanged")
+	require.Equal(t, exitOK, <-exited)
+	_, screen, exited = inTerminal(t, append(env, script("bad", "exit 3")), "--server", server, "edit", "/a")
+	screen.wait("exit status 3")
+	require.Equal(t, exitFailed, <-exited)
+
+	slow := script("slow", asMain+`=1 "`+os.Args[0]+`" --server "`+server+`" set /a other; printf mine >"$1"`)
+	_, screen, exited = inTerminal(t, append(env, slow), "--server", server, "edit", "/a")
+	screen.wait("version No is not valid : /a")
+	kept := screen.wait("Its version is 2")
+	require.Equal(t, exitFailed, <-exited)
+	_, kept, _ = strings.Cut(kept, "What you wrote is in ")
+	file, _, _ := strings.Cut(kept, "\r\n")
+	text, err := os.ReadFile(file)
+	require.NoError(t, err)
+	require.Equal(t, "mine", string(text))
+	code, out, _ := zkcli(t, server, "", "get", "/a")
+	require.Equal(t, exitOK, code)
+	require.Equal(t, "other\n", out)
+}
