@@ -187,10 +187,11 @@ func TestASnapshotIsDueByWhatAStartHadToReplay(t *testing.T) {
 		e.start(m)
 		m.waitServing(t)
 	}
-	e.halt(m)
-	at, _, ok := m.peer.store.Newest()
-	require.True(t, ok, "a snapshot was taken")
-	require.Greater(t, at.At.Zxid, txn.Zxid(0))
+	m.write(written, 1)
+	m.reg.wait(t, "a snapshot", func() bool {
+		_, _, ok := m.peer.store.Newest()
+		return ok
+	})
 }
 
 func TestSyncIsAnsweredOnEveryServerAndCoversEarlierWrites(t *testing.T) {
