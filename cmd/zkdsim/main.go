@@ -1,6 +1,6 @@
 // Command zkdsim runs whole ensembles in a deterministic simulator and looks for broken invariants.
 //
-//	zkdsim run [--seeds N] [--from S] [--jobs J] [--nodes n]     many seeds
+//	zkdsim run [--seeds N] [--from S] [--jobs J] [--nodes n] [--first]     many seeds
 //	zkdsim replay --seed S [--steps K] [-v]                      one seed again, event by event the same
 //	zkdsim play FILE [-v]                                        a schedule
 //	zkdsim shrink --seed S [--out DIR]                           the smallest schedule that still fails in the same way
@@ -30,7 +30,7 @@ type flags struct {
 	seeds, jobs, nodes int
 	from, steps        uint64
 	seed, out          string
-	verbose            bool
+	verbose, first     bool
 }
 
 func newFlags() *flags {
@@ -42,6 +42,7 @@ func newFlags() *flags {
 	f.StringVar(&f.seed, "seed", "", "the seed to replay or shrink, decimal or 0x…")
 	f.Uint64Var(&f.steps, "steps", 0, "stop after so many events; 0: at the end")
 	f.StringVar(&f.out, "out", "internal/sim/testdata/schedules", "folder for the schedule that shrink writes")
+	f.BoolVar(&f.first, "first", false, "stop at the first violation")
 	f.BoolVarP(&f.verbose, "verbose", "v", false, "print every event")
 	return f
 }
@@ -96,13 +97,14 @@ func runSeeds(f *flags, out, errOut io.Writer) (bool, error) {
 	if f.seeds < 1 || f.jobs < 1 {
 		return false, errors.New("--seeds and --jobs must be positive")
 	}
-	total := sim.RunSeeds(f.from, f.seeds, f.jobs, f.options(), func(r sim.SeedResult, done int) {
+	total := sim.RunSeeds(f.from, f.seeds, f.jobs, f.options(), func(r sim.SeedResult, done int) bool {
 		if r.Failure != nil {
 			fmt.Fprintln(out, sim.FailLine(r.Seed, r.Nodes, f.options(), r.Result))
 		}
 		if done%500 == 0 {
 			fmt.Fprintf(errOut, "%d of %d seeds\n", done, f.seeds)
 		}
+		return r.Failure == nil || !f.first
 	})
 	fmt.Fprintln(out, total)
 	return total.Violations == 0, nil

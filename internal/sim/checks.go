@@ -26,7 +26,6 @@ type checks struct {
 	digests  map[txn.Zxid]uint64
 	told     map[zab.ServerID]txn.Zxid // largest commit that a leader announced in its epoch
 	books    map[zab.ServerID]*book
-	alive    map[txn.SessionID]time.Duration // last sign of life that the leader of the moment must know
 	restarts int
 	maxEpoch txn.Epoch
 }
@@ -55,24 +54,21 @@ type book struct {
 	mem     []zab.Position // log with what is on its way to the disk
 	applied txn.Zxid
 	chain   uint64 // at applied
-	replay  bool   // a start is replaying
 	serving bool
 	role    zab.Role
-	streams map[zab.ConnID]*streamBook
 	newLead map[uint64]zab.NewLeader // by connection
 	lastAt  map[uint64]txn.Zxid      // end of what was received, by connection
 	hasLast map[uint64]bool
-	lostAt  time.Duration // since when a leader cannot reach a quorum; -1: it can
+	alive   map[txn.SessionID]time.Duration // last sign of life of each session that this server had while it leads
+	lostAt  time.Duration                   // since when a leader cannot reach a quorum; -1: it can
 }
-
-type streamBook struct{}
 
 func newChecks(w *World) *checks {
 	c := &checks{w: w, rng: source(w.sc.Seed, "checks", 0), place: map[txn.Zxid]int{}, proposed: map[txn.Zxid]proposal{},
 		leaders: map[txn.Epoch]zab.ServerID{}, promises: map[txn.Epoch]map[zab.ServerID]map[zab.ServerID]bool{}, digests: map[txn.Zxid]uint64{},
-		told: map[zab.ServerID]txn.Zxid{}, books: map[zab.ServerID]*book{}, alive: map[txn.SessionID]time.Duration{}}
+		told: map[zab.ServerID]txn.Zxid{}, books: map[zab.ServerID]*book{}}
 	for _, n := range w.nodes {
-		c.books[n.id] = &book{virgin: true, log: make([]zab.Position, 1), mem: make([]zab.Position, 1), lostAt: -1,
+		c.books[n.id] = &book{virgin: true, log: make([]zab.Position, 1), mem: make([]zab.Position, 1), lostAt: -1, alive: map[txn.SessionID]time.Duration{},
 			newLead: map[uint64]zab.NewLeader{}, lastAt: map[uint64]txn.Zxid{}, hasLast: map[uint64]bool{}}
 	}
 	return c

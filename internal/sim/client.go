@@ -21,11 +21,9 @@ type op struct {
 	payload []byte
 
 	called time.Duration
-	seen   txn.Zxid // what the session had seen when the reply to the request before it was taken
 	floor  txn.Zxid // largest zxid that anybody had been told when the request was made
 	done   bool
 	lost   bool // the connection broke: outcome unknown
-	ran    txn.Zxid
 	refuse bool // the client was told that it is not in the history
 }
 

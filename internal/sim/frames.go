@@ -194,9 +194,11 @@ func (c *checks) onEstablished(n *node, e txn.Epoch) {
 		break
 	}
 	c.checkQuorum(n, tip(b.mem), e, "I-14")
-	for _, id := range sorted(c.alive) {
-		c.alive[id] = c.w.now // a full timeout from now
-	}
+	clear(b.alive)
+	n.edge.machine.Sessions(func(id txn.SessionID, _ int32) bool {
+		b.alive[id] = c.w.now // a full timeout from now
+		return true
+	})
 }
 
 // onServe: a server opens for clients only in a role that it has.
@@ -216,11 +218,7 @@ func (c *checks) onTouch(n *node, fx zab.TouchSessions) {
 	}
 }
 
-func (c *checks) onAlive(n *node, s txn.SessionID) {
-	if c.w.leader() == n {
-		c.alive[s] = c.w.now
-	}
-}
+func (c *checks) onAlive(n *node, s txn.SessionID) { c.book(n).alive[s] = c.w.now }
 
 // checkExpiry: a session that nobody closed is closed only when its leader had heard nothing for its timeout (I-36).
 func (c *checks) checkExpiry(n *node, r *txn.Record) {
@@ -228,12 +226,15 @@ func (c *checks) checkExpiry(n *node, r *txn.Record) {
 	if err != nil || t.Op != proto.OpCloseSession || t.Conn != 0 {
 		return
 	}
-	last, known := c.alive[t.Session]
+	last, known := c.book(n).alive[t.Session]
 	timeout, open := n.edge.machine.SessionTimeout(t.Session)
 	if !known || !open {
 		return
 	}
-	if quiet := c.w.now - last; float64(quiet) < float64(millis(timeout))*0.9 {
+	if n.thawed > last { // a stall is nobody's silence
+		last += n.thawed - max(n.froze, last)
+	}
+	if quiet := c.w.now - last; quiet < millis(timeout)*97/100-150*time.Millisecond {
 		c.w.violate("I-36", n.id, r.Zxid, "session %v expires %v after the last sign of life, its timeout is %v", t.Session, quiet, millis(timeout))
 	}
 }

@@ -29,6 +29,8 @@ type node struct {
 	offset time.Duration // of the monotonic clock
 	wall   time.Duration // error of the calendar
 	late   []func()      // what came while frozen, in order
+	froze  time.Duration // when the last freeze began
+	thawed time.Duration // and ended
 
 	rng, diskRng, clockRng *rand.Rand
 
@@ -245,7 +247,7 @@ func (n *node) leave(close func(*end)) {
 func (n *node) freeze() {
 	if n.up && !n.frozen {
 		n.w.trace(n.id, "freeze", 0, nil)
-		n.frozen = true
+		n.frozen, n.froze = true, n.w.now
 	}
 }
 
@@ -254,7 +256,7 @@ func (n *node) thaw() {
 		return
 	}
 	n.w.trace(n.id, "thaw", 0, nil)
-	n.frozen = false
+	n.frozen, n.thawed = false, n.w.now
 	n.w.checks.onThawed(n)
 	late := n.late
 	n.late = nil

@@ -200,7 +200,7 @@ func TestPlantedViolationsAreSeen(t *testing.T) {
 			w.history.expired(w.clients[0], w.clients[0].session)
 		}},
 		{"I-36", "a session expires too early", func(w *World, l, f *node, b *book) {
-			w.checks.alive[w.clients[0].session] = w.now
+			w.checks.book(l).alive[w.clients[0].session] = w.now
 			d := txn.NewDraft(&txn.Txn{Header: txn.Header{Session: w.clients[0].session, Op: proto.OpCloseSession}, Body: &txn.CloseSession{}}, &txn.Request{})
 			r := d.Seal(txn.MakeZxid(80, 1), 0, 0)
 			w.checks.checkExpiry(l, &r)

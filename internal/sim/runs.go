@@ -46,18 +46,18 @@ func (r Result) String() string {
 }
 
 // RunSeeds plays the swarm scenarios of n seeds, several at a time, each in one goroutine. each is called for every result, one at a
-// time, in no particular order.
-func RunSeeds(from uint64, n, jobs int, o Options, each func(r SeedResult, done int)) Total {
+// time, in no particular order; when it returns false no further seed is begun.
+func RunSeeds(from uint64, n, jobs int, o Options, each func(r SeedResult, done int) (goOn bool)) Total {
 	var mu sync.Mutex
 	var total Total
 	var wg sync.WaitGroup
-	next := from
+	next, stop := from, false
 	before := cpuTime()
 	for range jobs {
 		wg.Go(func() {
 			for {
 				mu.Lock()
-				if next == from+uint64(n) {
+				if stop || next == from+uint64(n) {
 					mu.Unlock()
 					return
 				}
@@ -68,7 +68,9 @@ func RunSeeds(from uint64, n, jobs int, o Options, each func(r SeedResult, done 
 				res := SeedResult{New(sc).Run(), seed, sc.Nodes}
 				mu.Lock()
 				total.add(res)
-				each(res, total.Seeds)
+				if !stop && !each(res, total.Seeds) {
+					stop = true
+				}
 				mu.Unlock()
 			}
 		})

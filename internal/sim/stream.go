@@ -337,8 +337,7 @@ func (n *node) sendSnapshot(fx zab.SendSnapshot) {
 	var number uint64
 	chunk := n.w.sc.Limits.Chunk
 	waiting := false
-	var pump func()
-	pump = func() {
+	pump := func() {
 		waiting = false
 		if s.down || !s.e.open {
 			s.ready = nil

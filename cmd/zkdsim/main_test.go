@@ -1,0 +1,70 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// call runs the command and returns its exit code and what it printed.
+func call(args ...string) (int, string, string) {
+	var out, errOut strings.Builder
+	code := run(args, &out, &errOut)
+	return code, out.String(), errOut.String()
+}
+
+func TestRunSumsUpAndSucceeds(t *testing.T) {
+	code, out, _ := call("run", "--seeds", "2", "--nodes", "3")
+	require.Zero(t, code, out)
+	require.Regexp(t, `seeds=2 steps=\d+ simulated=\S+ rate=\d+ sim s/CPU min .* violations=0`, out)
+}
+
+func TestReplayPrintsTheSameHashEveryTime(t *testing.T) {
+	hash := regexp.MustCompile(`hash=[0-9a-f]{16}`)
+	_, first, _ := call("replay", "--seed", "3")
+	_, again, _ := call("replay", "--seed", "0x3")
+	require.NotEmpty(t, hash.FindString(first))
+	require.Equal(t, first, again)
+	_, short, _ := call("replay", "--seed", "3", "--steps", "100", "-v")
+	require.Contains(t, short, "steps=100 ")
+	require.NotEqual(t, hash.FindString(first), hash.FindString(short))
+}
+
+func TestAScheduleThatFailsIsToldInOneLineFirst(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "bad.txt")
+	require.NoError(t, os.WriteFile(path, []byte("seed 1\nawait leader\nis there /nowhere\n"), 0o600))
+	code, out, _ := call("play", path)
+	require.Equal(t, 1, code)
+	require.Regexp(t, `^SIM FAIL seed=0x1 commit=\S+ nodes=3 steps=\d+ invariant=SCHEDULE `, out)
+}
+
+func TestAScheduleDoesWhatItSays(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "good.txt")
+	require.NoError(t, os.WriteFile(path, []byte(`seed 1
+await leader; await serving all
+write /x one as w1; await w1; is there /x
+catch propose leader 1; catch append 2
+partition 1 | 2 3; wait 3s; heal
+await leader; await serving all
+`), 0o600))
+	code, out, errOut := call("play", path)
+	require.Zero(t, code, out+errOut)
+}
+
+func TestWrongUsageIsExitCodeTwo(t *testing.T) {
+	for _, args := range [][]string{{}, {"walk"}, {"replay"}, {"replay", "--seed", "x"}, {"play"}, {"run", "--seeds", "0"}, {"run", "--what"}} {
+		code, _, errOut := call(args...)
+		require.Equal(t, 2, code, "%v", args)
+		require.NotEmpty(t, errOut, "%v", args)
+	}
+}
+
+func TestShrinkSaysWhenThereIsNothingToShrink(t *testing.T) {
+	code, out, _ := call("shrink", "--seed", "3", "--out", t.TempDir())
+	require.Zero(t, code)
+	require.Contains(t, out, "does not fail")
+}
