@@ -19,6 +19,8 @@ type mesh struct {
 	peers map[zab.ServerID]*meshPeer // not changed after newMesh
 }
 
+var errReplaced = errors.New("its connection replaces the one that stands")
+
 // meshPeer is one other server. The slot holds the latest notification that it has not been sent.
 type meshPeer struct {
 	m    *mesh
@@ -188,6 +190,9 @@ func (mp *meshPeer) adopt(nc net.Conn, h *zab.Hello) bool {
 		if !newer(h, mp.hello) {
 			mp.mu.Unlock()
 			return false
+		}
+		if h.Directory != mp.hello.Directory {
+			mp.m.p.warnPeer("a process with another data folder takes this server's place; are there two with one myid?", mp.id, errReplaced)
 		}
 		mp.conn.Close()
 		mp.m.p.inbox.put(zab.MeshDown{Peer: mp.id, Active: true})
