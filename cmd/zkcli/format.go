@@ -190,7 +190,10 @@ func errorText(err error) string {
 		return strings.Join(lines, "\n")
 	}
 	var oe *client.OpError
-	if !errors.As(err, &oe) {
+	switch {
+	case err == context.Canceled:
+		return "interrupted"
+	case !errors.As(err, &oe):
 		return err.Error()
 	}
 	text := explain(oe.Path, oe.Err).Error()
