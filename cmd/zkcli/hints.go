@@ -29,6 +29,13 @@ func (sh *shell) hint(path string, err error) string {
 	case errors.As(err, &oe):
 		path = oe.Path
 	}
+	if errors.Is(err, client.ErrUnimplemented) {
+		return "This server does not know the operation: addWatch and getEphemerals need ZooKeeper 3.6, whoami 3.7,\n" +
+			"nodes with a time to live extendedTypesEnabled=true.\n"
+	}
+	if errors.Is(err, client.ErrTooLarge) {
+		return "The limit is the servers' jute.maxbuffer.\n"
+	}
 	var code proto.ErrCode
 	if !errors.As(err, &code) || path == "" || !strings.HasPrefix(path, "/") || sh.c == nil {
 		return ""

@@ -83,6 +83,7 @@ type config struct {
 
 	readOnly  bool
 	complete  bool // print completions of command
+	secure    bool // TLS even without files
 	ca        string
 	cert, key string
 	dial      func(ctx context.Context, network, addr string) (net.Conn, error) // nil for the network
@@ -98,7 +99,7 @@ func (cfg *config) options() ([]client.Option, error) {
 	if cfg.dial != nil {
 		opts = append(opts, client.WithDialer(cfg.dial))
 	}
-	if cfg.ca == "" && cfg.cert == "" {
+	if cfg.ca == "" && cfg.cert == "" && !cfg.secure {
 		return opts, nil
 	}
 	t := &tls.Config{MinVersion: tls.VersionTLS12}
@@ -129,6 +130,11 @@ func parseArgs(args []string) (config, error) {
 		return cfg, err
 	}
 	cfg.command = fs.Args()
+	if file, _ := fs.GetString("client-configuration"); file != "" {
+		if err := cfg.readClientConfiguration(file); err != nil {
+			return cfg, err
+		}
+	}
 	if cfg.timeout <= 0 {
 		return cfg, fmt.Errorf("timeout %v is not positive", cfg.timeout)
 	}
@@ -149,6 +155,7 @@ func newOptions(cfg *config) *pflag.FlagSet {
 	fs.StringVar(&cfg.ca, "tls-ca", "", "connect with TLS, to servers that this `file` of certificates vouches for")
 	fs.StringVar(&cfg.cert, "tls-cert", "", "connect with TLS, showing this certificate `file`")
 	fs.StringVar(&cfg.key, "tls-key", "", "`file` with the key of the certificate")
+	fs.String("client-configuration", "", "zkCli.sh's properties `file`: its TLS settings, if they name PEM files")
 	fs.Bool("waitforconnection", false, "accepted for old scripts; zkcli always waits for the connection")
 	fs.BoolVar(&cfg.complete, "complete", false, "print what the last word of the command may become, for completion scripts")
 	return fs
@@ -159,11 +166,11 @@ func oldSpelling(args []string) []string {
 	out := append([]string(nil), args...)
 	for i := 0; i < len(out); i++ {
 		switch out[i] {
-		case "-server", "-timeout", "-waitforconnection":
+		case "-server", "-timeout", "-waitforconnection", "-client-configuration":
 			out[i] = "-" + out[i]
 		}
 		switch out[i] {
-		case "--server", "--timeout", "--output", "--color", "--tls-ca", "--tls-cert", "--tls-key":
+		case "--server", "--timeout", "--output", "--color", "--tls-ca", "--tls-cert", "--tls-key", "--client-configuration":
 			i++ // its value
 		case "--waitforconnection", "--readonly", "-r", "--complete":
 		default:

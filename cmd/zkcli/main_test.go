@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"net"
+	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -218,4 +219,25 @@ func TestHistoryForgetsOldLinesButKeepsTheirNumbers(t *testing.T) {
 	require.Equal(t, maxPast+5, sh.past.count())
 	require.Empty(t, sh.past.lines[4])
 	require.Equal(t, "bogus", sh.past.lines[5])
+}
+
+func TestClientConfiguration(t *testing.T) {
+	f := func(text string, want config) {
+		t.Helper()
+		file := t.TempDir() + "/client.properties"
+		require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
+		got, err := parseArgs([]string{"-client-configuration", file, "--tls-ca", "mine.pem", "ls", "/"})
+		if want.ca == "" {
+			require.ErrorContains(t, err, "Java key store")
+			return
+		}
+		require.NoError(t, err)
+		require.Equal(t, want, config{secure: got.secure, ca: got.ca, cert: got.cert, key: got.key})
+	}
+	f("# nothing\n", config{ca: "mine.pem"})
+	f("zookeeper.client.secure=true\nzookeeper.ssl.trustStore.location=/t.pem\nzookeeper.ssl.keyStore.location = /k.pem\n",
+		config{secure: true, ca: "mine.pem", cert: "/k.pem", key: "/k.pem"})
+	f("zookeeper.client.secure=true\nzookeeper.ssl.trustStore.location=/t.jks\n", config{})
+	_, err := parseArgs([]string{"-client-configuration", "/does/not/exist"})
+	require.Error(t, err)
 }
