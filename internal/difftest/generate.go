@@ -16,12 +16,13 @@ type Options struct {
 // generator makes steps from a seed. It knows nothing of what the servers answer.
 type generator struct {
 	*rand.Rand
-	opt Options
-	xid [slots]int32
+	opt    Options
+	quotas bool // the episode has quotas, and at most one write in a burst: see differences.go
+	xid    [slots]int32
 }
 
 func newGenerator(seed uint64, opt Options) *generator {
-	return &generator{Rand: rand.New(rand.NewPCG(seed, 0x7a6b64)), opt: opt}
+	return &generator{Rand: rand.New(rand.NewPCG(seed, 0x7a6b64)), opt: opt, quotas: seed%2 == 0}
 }
 
 // steps makes one episode of about n requests. It begins with sessions for all clients.
@@ -106,7 +107,7 @@ func (g *generator) ordinary(slot int) step {
 	}
 	for range n {
 		s.requests = append(s.requests, g.any(slot))
-		if s.requests[len(s.requests)-1].op == proto.OpSetACL { // see differences.go
+		if op := s.requests[len(s.requests)-1].op; op == proto.OpSetACL || g.quotas && op.IsWrite() { // see differences.go
 			break
 		}
 	}

@@ -45,6 +45,9 @@ func (g *generator) oddPath() string {
 
 // quotaPath is below the node that turns quotas on, but never a quota on the root.
 func (g *generator) quotaPath() string {
+	if !g.quotas {
+		return "/zookeeper/quota"
+	}
 	p := "/zookeeper/quota/" + pick(g, "a", "b", "a/x")
 	return p + pick(g, "", "", "/zookeeper_limits", "/zookeeper_limits", "/zookeeper_stats")
 }
