@@ -36,7 +36,7 @@
 //	start, kill, power, stop, freeze, thaw SERVER…     processes and machines
 //	wipe, rot SERVER…                                  a disk that loses its promises; no more than a minority does
 //	disk SERVER ok|hang|failsync|full|free|slow D|cut N     cut N: the power goes off in the N-th step from now
-//	partition A B | C; block FROM TO; open FROM TO; refuse FROM TO; admit FROM TO; reset A B; slow FROM TO D; heal
+//	partition A B | C; block FROM TO; mute FROM TO (elections only); starve FROM TO (data only); open FROM TO; refuse FROM TO; admit FROM TO; reset A B; slow FROM TO D; heal
 //	handover SERVER [TARGET]; snapshot SERVER…; wall SERVER BY; move CLIENT
 //	write PATH DATA [through SERVER] [as NAME]         by a client of the schedule's own
 //	catch PACKET FROM TO                               blocks the way when such a packet (propose, newleader, ack, …) is about to go it

@@ -76,7 +76,9 @@ func init() {
 			return true
 		}},
 		"block":  {"FROM TO", 2, way(func(_ *World, l *link, _, _ zab.ServerID) { l.blocked = true })},
-		"open":   {"FROM TO", 2, way(func(_ *World, l *link, _, _ zab.ServerID) { l.blocked = false })},
+		"open":   {"FROM TO", 2, way(func(_ *World, l *link, _, _ zab.ServerID) { *l = link{refused: l.refused, slow: l.slow} })},
+		"mute":   {"FROM TO", 2, way(func(_ *World, l *link, _, _ zab.ServerID) { l.deaf[zab.ForElection] = true })},
+		"starve": {"FROM TO", 2, way(func(_ *World, l *link, _, _ zab.ServerID) { l.deaf[zab.ForData] = true })},
 		"refuse": {"FROM TO", 2, way(func(_ *World, l *link, _, _ zab.ServerID) { l.refused = true })},
 		"admit":  {"FROM TO", 2, way(func(_ *World, l *link, _, _ zab.ServerID) { l.refused = false })},
 		"reset":  {"A B", 2, way(func(w *World, _ *link, a, b zab.ServerID) { w.net.resetBetween(a, b) })},

@@ -272,7 +272,7 @@ func (c *checks) checkContact(n *node, b *book) {
 		if c.w.observer(o.id) {
 			continue
 		}
-		if o == n || o.up && !o.frozen && !c.w.net.link(n.id, o.id).blocked && !c.w.net.link(o.id, n.id).blocked {
+		if o == n || o.up && !o.frozen && !c.w.net.link(n.id, o.id).stops(zab.ForData) && !c.w.net.link(o.id, n.id).stops(zab.ForData) {
 			reach++
 		}
 	}

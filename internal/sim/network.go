@@ -16,10 +16,13 @@ const (
 
 // link is the way from one node to another.
 type link struct {
-	blocked bool // what is sent waits (and arrives when the way is open again, if the connection still stands)
-	refused bool // new connections this way are refused
+	blocked bool                  // what is sent waits (and arrives when the way is open again, if the connection still stands)
+	refused bool                  // new connections this way are refused
+	deaf    [zab.ForData + 1]bool // blocked for connections of one purpose only
 	slow    time.Duration
 }
+
+func (l *link) stops(p zab.Purpose) bool { return l.blocked || l.deaf[p] }
 
 // network carries frames between nodes over connections. A connection is FIFO both ways and loses nothing but a suffix.
 type network struct {
@@ -101,7 +104,7 @@ func (nw *network) dial(from, to *node, purpose zab.Purpose, accept func(*end), 
 		if from.life != life {
 			return
 		}
-		if nw.link(from.id, to.id).blocked || nw.link(to.id, from.id).blocked || to.off || there+back > dialLimit {
+		if nw.link(from.id, to.id).stops(purpose) || nw.link(to.id, from.id).stops(purpose) || to.off || there+back > dialLimit {
 			timeout()
 			return
 		}
@@ -183,7 +186,7 @@ func (e *end) pump() {
 // held: the way is blocked, or the receiver does not read.
 func (e *end) held() bool {
 	o := e.other()
-	return e.n.w.net.link(e.n.id, e.peer.id).blocked || o.open && (o.hold || o.n.frozen)
+	return e.n.w.net.link(e.n.id, e.peer.id).stops(e.c.purpose) || o.open && (o.hold || o.n.frozen)
 }
 
 // take receives one parcel.

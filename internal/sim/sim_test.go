@@ -23,7 +23,7 @@ func TestASeedIsPlayedTheSameWayEveryTime(t *testing.T) {
 }
 
 func TestAFixedNumberOfSeeds(t *testing.T) {
-	seeds := 80
+	seeds := 60
 	if testing.Short() {
 		seeds = 20
 	}

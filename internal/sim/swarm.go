@@ -58,6 +58,13 @@ var faults = []fault{
 	}},
 	{"one way", 5 * time.Second, 1500 * time.Millisecond, func(_ *rand.Rand, a, b int) []string { return text("block %d %d", a, b) },
 		func(a, b int) []string { return text("open %d %d", a, b) }},
+	{"mute", 4 * time.Second, 2 * time.Second, func(_ *rand.Rand, a, b int) []string {
+		return []string{fmt.Sprintf("mute %d %d", a, b), fmt.Sprintf("mute %d %d", b, a)}
+	}, func(a, b int) []string {
+		return []string{fmt.Sprintf("open %d %d", a, b), fmt.Sprintf("open %d %d", b, a)}
+	}},
+	{"starve", 6 * time.Second, 1500 * time.Millisecond, func(_ *rand.Rand, a, b int) []string { return text("starve %d %d", a, b) },
+		func(a, b int) []string { return text("open %d %d", a, b) }},
 	{"refuse", 8 * time.Second, 2 * time.Second, func(_ *rand.Rand, a, b int) []string { return text("refuse %d %d", a, b) },
 		func(a, b int) []string { return text("admit %d %d", a, b) }},
 	{"reset", 2 * time.Second, 0, func(_ *rand.Rand, a, b int) []string { return text("reset %d %d", a, b) }, nil},
@@ -83,6 +90,7 @@ var faults = []fault{
 	{"stop leader", 9 * time.Second, time.Second, func(*rand.Rand, int, int) []string { return text("stop leader") },
 		func(int, int) []string { return text("start all") }},
 	{"handover", 5 * time.Second, 0, func(*rand.Rand, int, int) []string { return text("handover leader") }, nil},
+	{"handover to", 5 * time.Second, 0, func(_ *rand.Rand, a, _ int) []string { return text("handover leader %d", a) }, nil},
 	{"snapshot", 2 * time.Second, 0, func(_ *rand.Rand, a, _ int) []string { return text("snapshot %d", a) }, nil},
 	{"wall", 5 * time.Second, 0, func(r *rand.Rand, a, _ int) []string {
 		return text("wall %d %v", a, (between(r, 0, 20*time.Second) - 10*time.Second).Round(time.Millisecond))
