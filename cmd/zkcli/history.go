@@ -53,6 +53,8 @@ func (p *pastLines) write() error {
 	if p.file == "" {
 		return nil
 	}
+	p.earlier = nil
+	p.read() // what other shells have written meanwhile stays
 	all := append([]string{}, p.earlier...)
 	for _, line := range p.lines {
 		if line != "" && !strings.HasPrefix(strings.TrimSpace(line), "addauth") {

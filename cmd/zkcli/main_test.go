@@ -241,3 +241,26 @@ func TestClientConfiguration(t *testing.T) {
 	_, err := parseArgs([]string{"-client-configuration", "/does/not/exist"})
 	require.Error(t, err)
 }
+
+func TestShellsShareTheHistory(t *testing.T) {
+	file := t.TempDir() + "/history"
+	one, other := loadHistory(file), loadHistory(file)
+	one.read()
+	other.read()
+	one.add("ls /")
+	one.add("addauth digest a:secret")
+	require.NoError(t, one.write())
+	other.add("get /a")
+	require.NoError(t, other.write())
+	third := loadHistory(file)
+	third.read()
+	require.Equal(t, []string{"ls /", "get /a"}, third.earlier)
+	require.Equal(t, "get /a", third.At(0))
+	found, ok := third.search("/", 1)
+	require.True(t, ok)
+	require.Equal(t, "ls /", found)
+	_, ok = third.search("/", 2)
+	require.False(t, ok)
+	require.NoError(t, loadHistory("").write())
+	require.Error(t, loadHistory("/does/not/exist").write())
+}
