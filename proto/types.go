@@ -113,6 +113,7 @@ func OpenACL() []ACL { return []ACL{{Perms: PermAll, ID: AnyoneID}} }
 // DigestID returns the id that scheme digest derives from the bytes "user:password": the part before the first colon (all
 // of it if there is none), a colon, and the standard base64 form of the SHA-1 of the whole.
 func DigestID(userPassword []byte) string {
+	userPassword = []byte(toUTF8(userPassword))
 	user := len(userPassword)
 	for i, b := range userPassword {
 		if b == ':' {
