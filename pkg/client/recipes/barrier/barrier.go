@@ -81,10 +81,11 @@ func (d *Double) Enter(ctx context.Context) error {
 	if err := d.c.CreateAll(ctx, d.dir, nil); err != nil {
 		return err
 	}
-	if err := d.appear(ctx); err != nil {
-		return err
+	err := d.appear(ctx)
+	if err == nil {
+		err = d.gather(ctx)
 	}
-	if err := d.gather(ctx); err != nil {
+	if err != nil { // even if appear failed: its request may be on its way
 		late, cancel := context.WithTimeout(context.WithoutCancel(ctx), d.c.SessionTimeout())
 		defer cancel()
 		return errors.Join(err, d.vanish(late))
