@@ -4,7 +4,7 @@
 //
 //	caller ──▶ queue ──▶ writer ──▶ socket ──▶ reader ──▶ caller      matched by the order of the requests
 //	  │                    │                     │
-//	  ctx                  pings                 watch events, exactly one per Watch
+//	  ctx                  pings                 watch events: one per Watch, all for a Stream
 //
 //	Connecting ──▶ Connected ◀──▶ Disconnected       Done is open, calls wait for a server or for their context
 //	                   │               │
@@ -12,7 +12,7 @@
 //	             Expired, AuthFailed, Closed           Done is closed, Err says why, calls fail
 //
 // Goroutines of a Client: the session loop, which connects, then writes, then connects again; for each connection a
-// reader. Both end with Close, or when the session ends. Client.mu guards everything they share with the callers and is
+// reader, and on a read-only server one that looks for a better one. All end with Close, or when the session ends. Client.mu guards everything they share with the callers and is
 // never held across I/O.
 //
 // Invariants:
@@ -22,6 +22,8 @@
 //     for the next connection.
 //   - A Watch gets one event: of its node, or the end of the session. The client re-arms watches on every new connection
 //     and the server then sends what happened meanwhile.
+//   - A Stream gets every event of its nodes, in order, until it is stopped; where it may have missed some, because the
+//     connection was another one or its reader too slow, an EventMissed stands in their place. Nothing else drops events.
 //   - After a reconnect the server first gets the credentials, then the watches, then requests.
 //   - The session ends only when a server refuses it, when credentials are refused on a new connection, or by Close.
 //

@@ -160,9 +160,28 @@ func forget(c *client.Client, dir, prefix string) {
 	}
 }
 
-// Claim takes the one place dir/name if nobody has it; the result is nil if somebody does. dir has to exist.
+// Claim takes the one place dir/name if nobody has it; the result is nil if somebody does. dir has to exist. On an error no
+// place is left behind, unless the session is about to end.
 func Claim(ctx context.Context, c *client.Client, dir, name string) (*Place, error) {
-	id, path := []byte(NewID()), dir+"/"+name
+	id := []byte(NewID())
+	p, err := claim(ctx, c, dir, name, id)
+	if err != nil && ctx.Err() != nil {
+		go unclaim(c, dir, name, id)
+	}
+	return p, err
+}
+
+// unclaim gives a place back that its taker did not wait for. It ends with the client or after a while.
+func unclaim(c *client.Client, dir, name string, id []byte) {
+	ctx, cancel := context.WithTimeout(context.Background(), leaveLimit)
+	defer cancel()
+	if data, stat, err := c.Get(ctx, dir+"/"+name); err == nil && bytes.Equal(data, id) {
+		(&Place{c, dir, name, stat.Czxid}).leave(ctx)
+	}
+}
+
+func claim(ctx context.Context, c *client.Client, dir, name string, id []byte) (*Place, error) {
+	path := dir + "/" + name
 	for {
 		_, stat, err := c.CreateStat(ctx, path, id, client.Ephemeral, nil)
 		switch {
