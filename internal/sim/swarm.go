@@ -67,6 +67,8 @@ var faults = []fault{
 		func(a, b int) []string { return text("open %d %d", a, b) }},
 	{"refuse", 8 * time.Second, 2 * time.Second, func(_ *rand.Rand, a, b int) []string { return text("refuse %d %d", a, b) },
 		func(a, b int) []string { return text("admit %d %d", a, b) }},
+	{"shut out", 10 * time.Second, 5 * time.Second, func(_ *rand.Rand, a, _ int) []string { return text("refuse all %d", a) },
+		func(a, _ int) []string { return text("admit all %d", a) }},
 	{"reset", 2 * time.Second, 0, func(_ *rand.Rand, a, b int) []string { return text("reset %d %d", a, b) }, nil},
 	{"slow", 5 * time.Second, 2 * time.Second, func(r *rand.Rand, a, b int) []string {
 		return text("slow %d %d %v", a, b, between(r, time.Millisecond, 400*time.Millisecond).Round(time.Microsecond))
