@@ -57,4 +57,6 @@ func surrogates(_ step, d *difference) bool {
 }
 
 // keptOld reports whether only A left the connection open whose session was taken up elsewhere.
-func keptOld(s step, d *difference) bool { return s.act == doAttach && d.Field == "closed" && d.A == "false" }
+func keptOld(s step, d *difference) bool {
+	return s.act == doAttach && d.Field == "closed" && d.A == "false"
+}
