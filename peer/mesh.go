@@ -120,7 +120,7 @@ func (mp *meshPeer) up() bool {
 // dial makes a connection and, if it is ours to make, puts it to use; otherwise it only asks.
 func (mp *meshPeer) dial(ctx context.Context, use bool) error {
 	p := mp.m.p
-	dctx, cancel := context.WithTimeout(ctx, dialLimit)
+	dctx, cancel := context.WithTimeout(ctx, p.cfg.Core.DialTimeout)
 	defer cancel()
 	nc, err := p.cfg.Net.Dial(dctx, mp.addr)
 	if err != nil {

@@ -302,12 +302,9 @@ func (p *Peer) acceptStream(ctx context.Context, nc net.Conn) {
 	stop()
 }
 
-// dialLimit bounds one dial to a peer.
-const dialLimit = 250 * time.Millisecond
-
 // dialStream makes the uplink to a leader. Nothing is told when ctx ended meanwhile: the core has asked for another one.
 func (p *Peer) dialStream(ctx context.Context, to zab.Server) {
-	dctx, cancel := context.WithTimeout(ctx, dialLimit)
+	dctx, cancel := context.WithTimeout(ctx, p.cfg.Core.DialTimeout)
 	defer cancel()
 	nc, err := p.cfg.Net.Dial(dctx, to.PeerAddr)
 	if err != nil {

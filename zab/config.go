@@ -27,6 +27,7 @@ type Config struct {
 	FinalizeWait  time.Duration // election: wait for a missing voter that could matter
 	NotifyMin     time.Duration // first re-broadcast of a vote
 	NotifyMax     time.Duration
+	DialTimeout   time.Duration // one attempt to connect to a peer; more than a round trip
 	ConnectRetry  time.Duration // first retry to the leader's data port; doubles to ConnectRetryMax
 	ConnectMax    time.Duration
 	ConnectLimit  time.Duration // give up on an elected leader that cannot be reached
@@ -61,7 +62,7 @@ func DefaultConfig() Config {
 		TickTime: 2 * time.Second, InitLimit: 10, SyncLimit: 5,
 		HbInterval: 100 * time.Millisecond, HbTimeout: time.Second,
 		FinalizeWait: 30 * time.Millisecond, NotifyMin: 50 * time.Millisecond, NotifyMax: time.Second,
-		ConnectRetry: 5 * time.Millisecond, ConnectMax: 100 * time.Millisecond, ConnectLimit: time.Second,
+		DialTimeout: 250 * time.Millisecond, ConnectRetry: 5 * time.Millisecond, ConnectMax: 100 * time.Millisecond, ConnectLimit: time.Second,
 		ElectionGap: 200 * time.Millisecond, Penalty: 5 * time.Second, JoinProbe: 300 * time.Millisecond,
 		EpochWait: 2 * time.Second, ProposalStall: 3 * time.Second, DiskStall: 2 * time.Second, DiskWarn: 500 * time.Millisecond,
 		HandoverLimit: 500 * time.Millisecond, HandoverGrace: 300 * time.Millisecond,
@@ -96,6 +97,7 @@ func (c *Config) Validate() error {
 	bad(c.TickTime > 0, "tickTime must be positive")
 	bad(c.InitLimit > 0, "initLimit must be positive")
 	bad(c.SyncLimit > 0, "syncLimit must be positive")
+	bad(c.DialTimeout > 0, "dialTimeout must be positive")
 	bad(c.HbInterval > 0, "hbInterval must be positive")
 	bad(c.HbTimeout >= 5*c.HbInterval, "hbTimeout (%v) must be at least five times hbInterval (%v)", c.HbTimeout, c.HbInterval)
 	bad(c.BatchBytes > 0 && c.BatchCount > 0, "batch limits must be positive")

@@ -19,6 +19,7 @@ var tuning = map[string]func(*peer.Config, string) error{
 	"finalizeWait":    duration(func(c *zab.Config) *time.Duration { return &c.FinalizeWait }),
 	"notifyMin":       duration(func(c *zab.Config) *time.Duration { return &c.NotifyMin }),
 	"notifyMax":       duration(func(c *zab.Config) *time.Duration { return &c.NotifyMax }),
+	"dialTimeout":     duration(func(c *zab.Config) *time.Duration { return &c.DialTimeout }),
 	"connectLimit":    duration(func(c *zab.Config) *time.Duration { return &c.ConnectLimit }),
 	"electionGap":     duration(func(c *zab.Config) *time.Duration { return &c.ElectionGap }),
 	"penalty":         duration(func(c *zab.Config) *time.Duration { return &c.Penalty }),
