@@ -20,10 +20,13 @@ type diskWriter struct {
 	jobs   []func() error // work of the snapshotter that needs this goroutine
 	closed bool
 	wake   chan struct{}
+
+	fresh int64         // bytes appended since grown was last poked; the writer's own
+	grown chan struct{} // for the space watcher
 }
 
 func newDiskWriter(p *Peer) *diskWriter {
-	return &diskWriter{p: p, wake: make(chan struct{}, 1)}
+	return &diskWriter{p: p, wake: make(chan struct{}, 1), grown: make(chan struct{}, 1)}
 }
 
 // queue adds an effect; kick wakes the writer once the turn's effects are all there.
@@ -164,6 +167,10 @@ func (d *diskWriter) step(ops []zab.Effect) (n int, err error) {
 		}
 		d.meter.records.Add(int64(len(recs)))
 		d.meter.bytes.Add(int64(bytes))
+		if d.fresh += int64(bytes); d.fresh >= d.p.cfg.SegmentBytes/4 {
+			d.fresh = 0
+			poke(d.grown)
+		}
 		err = d.p.store.Append(recs, max(commit, min(txn.Zxid(d.commit.Load()), recs[len(recs)-1].Zxid)))
 	case zab.SaveHardState:
 		id = op.ID

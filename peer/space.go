@@ -9,7 +9,7 @@ import (
 	"github.com/zkd-project/zkd/zab"
 )
 
-// spaceEvery is how often the free space is looked at.
+// spaceEvery is how often the free space is looked at, apart from whenever the log has grown by a quarter of a segment.
 const spaceEvery = time.Second
 
 // space is what there is room for. Full: another segment may not fit, so nothing may be given a zxid any more. Low: it is time that
@@ -62,6 +62,7 @@ func (p *Peer) watchSpace(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-timer.C():
+		case <-p.disk.grown:
 		}
 	}
 }
