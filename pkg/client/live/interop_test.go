@@ -21,18 +21,22 @@ import (
 	"github.com/zkd-project/zkd/pkg/client/recipes/queue"
 )
 
+// foreignCache is where test/foreign/install.sh puts other people's clients.
+func foreignCache() string {
+	if cache := os.Getenv("ZKD_FOREIGN_CACHE"); cache != "" {
+		return cache
+	}
+	dir, err := os.UserCacheDir()
+	if err != nil {
+		return ""
+	}
+	return filepath.Join(dir, "zkd-foreign")
+}
+
 // python is an interpreter that has kazoo, "" if there is none: that of ZKD_KAZOO_PYTHON, or of the virtual environment that
 // test/foreign/install.sh makes.
 func python() string {
-	cache := os.Getenv("ZKD_FOREIGN_CACHE")
-	if cache == "" {
-		dir, err := os.UserCacheDir()
-		if err != nil {
-			return ""
-		}
-		cache = filepath.Join(dir, "zkd-foreign")
-	}
-	for _, bin := range []string{os.Getenv("ZKD_KAZOO_PYTHON"), filepath.Join(cache, "venv/bin/python")} {
+	for _, bin := range []string{os.Getenv("ZKD_KAZOO_PYTHON"), filepath.Join(foreignCache(), "venv/bin/python")} {
 		if bin != "" && exec.Command(bin, "-c", "import kazoo").Run() == nil {
 			return bin
 		}
@@ -62,25 +66,42 @@ for line in sys.stdin:
 c.stop()
 `
 
-type kazoo struct {
+// peer is a client of another language that carries out one line at a time.
+type peer struct {
 	t   *testing.T
 	in  io.WriteCloser
 	out *bufio.Reader
 }
 
-func startKazoo(ctx context.Context, t *testing.T, server string) *kazoo {
+func startKazoo(ctx context.Context, t *testing.T, server string) *peer {
 	bin := python()
 	if bin == "" {
 		t.Skip("no Python with kazoo here")
 	}
 	cmd := exec.CommandContext(ctx, bin, "-c", other, server)
 	cmd.Stderr = os.Stderr
+	return startPeer(t, cmd)
+}
+
+func startCurator(ctx context.Context, t *testing.T, server string) *peer {
+	jars := filepath.Join(foreignCache(), "java")
+	if found, _ := filepath.Glob(filepath.Join(jars, "curator-recipes-*.jar")); len(found) == 0 {
+		t.Skip("no Curator here")
+	}
+	if _, err := exec.LookPath("java"); err != nil {
+		t.Skip("no Java here")
+	}
+	return startPeer(t, exec.CommandContext(ctx, "java", "-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1",
+		"-cp", jars+"/*", "testdata/Together.java", server))
+}
+
+func startPeer(t *testing.T, cmd *exec.Cmd) *peer {
 	in, err := cmd.StdinPipe()
 	require.NoError(t, err)
 	out, err := cmd.StdoutPipe()
 	require.NoError(t, err)
 	require.NoError(t, cmd.Start())
-	k := &kazoo{t, in, bufio.NewReader(out)}
+	k := &peer{t, in, bufio.NewReader(out)}
 	require.Equal(t, "ready", k.line())
 	t.Cleanup(func() {
 		in.Close()
@@ -89,27 +110,27 @@ func startKazoo(ctx context.Context, t *testing.T, server string) *kazoo {
 	return k
 }
 
-func (k *kazoo) line() string {
+func (k *peer) line() string {
 	k.t.Helper()
 	s, err := k.out.ReadString('\n')
 	require.NoError(k.t, err)
 	return strings.TrimSuffix(s, "\n")
 }
 
-func (k *kazoo) start(code string) {
+func (k *peer) start(code string) {
 	k.t.Helper()
 	_, err := io.WriteString(k.in, code+"\n")
 	require.NoError(k.t, err)
 }
 
 // is wants code to be worth want.
-func (k *kazoo) is(want, code string) {
+func (k *peer) is(want, code string) {
 	k.t.Helper()
 	k.start(code)
 	require.Equal(k.t, want, k.line(), code)
 }
 
-func (k *kazoo) do(code string) {
+func (k *peer) do(code string) {
 	k.t.Helper()
 	k.start(code)
 	k.line()
@@ -224,4 +245,61 @@ func TestTogetherWithGoZookeeper(t *testing.T) {
 	require.NoError(t, held.Release(ctx))
 	conn.Close()
 	require.Eventually(t, func() bool { return conn.State() == zk.StateDisconnected }, patience, time.Millisecond)
+}
+
+// The same with Java's Curator, whose names WithCurator uses.
+func TestTogetherWithCurator(t *testing.T) {
+	ctx := guard(t)
+	c := dial(ctx, t)
+	k := startCurator(ctx, t, servers()+root(t))
+	ours := lock.New(c, "/lock", lock.WithCurator())
+	held, err := ours.Acquire(ctx)
+	require.NoError(t, err)
+	k.is("false", "trylock")
+	k.start("lock")
+	require.Eventually(t, func() bool {
+		who, err := ours.Contenders(ctx)
+		return err == nil && len(who) == 2
+	}, patience, time.Millisecond)
+	require.NoError(t, held.Release(ctx))
+	require.Equal(t, "true", k.line())
+	require.NoError(t, c.Sync(ctx, "/"))
+	_, err = ours.TryAcquire(ctx)
+	require.ErrorIs(t, err, lock.ErrHeld)
+	k.is("ok", "unlock")
+	held, err = ours.Acquire(ctx)
+	require.NoError(t, err)
+	require.NoError(t, held.Release(ctx))
+
+	read, write := lock.NewReadWrite(c, "/rw", lock.WithCurator())
+	k.is("true", "read")
+	held, err = read.Acquire(ctx)
+	require.NoError(t, err, "readers of both share")
+	k.is("ok", "unread")
+	k.is("false", "write")
+	require.NoError(t, held.Release(ctx))
+	k.is("true", "write")
+	require.NoError(t, c.Sync(ctx, "/"))
+	_, err = read.TryAcquire(ctx)
+	require.ErrorIs(t, err, lock.ErrHeld)
+	k.is("ok", "unwrite")
+	held, err = write.Acquire(ctx)
+	require.NoError(t, err)
+	k.is("false", "read")
+	require.NoError(t, held.Release(ctx))
+
+	k.is("ok", "close")
+	require.NoError(t, c.Sync(ctx, "/"))
+	passed := make(chan error, 1)
+	go func() { passed <- barrier.New(c, "/barrier").Wait(ctx) }()
+	k.is("ok", "open")
+	require.NoError(t, <-passed)
+
+	d := barrier.NewDouble(c, "/double", 2)
+	k.start("enter")
+	require.NoError(t, d.Enter(ctx))
+	require.Equal(t, "true", k.line())
+	k.start("leave")
+	require.NoError(t, d.Leave(ctx))
+	require.Equal(t, "true", k.line())
 }
