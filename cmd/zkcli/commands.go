@@ -98,7 +98,7 @@ func classicCommands() []command {
 		{name: "removewatches", usage: "path [-c|-d|-a] [-l]", summary: "Remove watches of this session", least: 1, paths: 1, run: removeWatches,
 			options: []option{{letter: "c", help: "watches of children"}, {letter: "d", help: "watches of data"}, {letter: "a", help: "all, which is the default"},
 				{letter: "l", help: "only here, whatever the server says"}}},
-		{name: "set", usage: "[-s] [-v version] [-b] path data", summary: "Replace a node's data", least: 1, paths: 1, run: set,
+		{name: "set", usage: "path data [-s] [-v version] [-b]", summary: "Replace a node's data", least: 1, paths: 1, run: set,
 			options: []option{optStat, optVersion, optBase64, optFile}},
 		{name: "setAcl", usage: "[-s] [-v version] [-R] path acl", summary: "Replace a node's access control list, such as: setAcl /a world:anyone:r",
 			least: 2, paths: 1, run: setACL, options: []option{optStat, optVersion, {letter: "R", help: "also everywhere below"}}},

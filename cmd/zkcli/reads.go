@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"encoding/base64"
-	stdhex "encoding/hex"
 	"errors"
 	"fmt"
 	"os"
@@ -37,7 +36,7 @@ func get(ctx context.Context, sh *shell, a *arguments) (result, error) {
 	case a.has("b"):
 		res.text = base64.StdEncoding.EncodeToString(data) + "\n"
 	case a.has("x"):
-		res.text = stdhex.Dump(data)
+		res.text = hexTable(data)
 	default:
 		res.text = dataText(data)
 	}
@@ -45,6 +44,31 @@ func get(ctx context.Context, sh *shell, a *arguments) (result, error) {
 		res.text += statText(&st)
 	}
 	return res, nil
+}
+
+// hexTable shows bytes as zkCli.sh does.
+func hexTable(data []byte) string {
+	const perLine = 16
+	const edge = "+--------+-------------------------------------------------+----------------+\n"
+	var b strings.Builder
+	b.WriteString("         +-------------------------------------------------+\n" +
+		"         |  0  1  2  3  4  5  6  7  8  9  a  b  c  d  e  f |\n" + edge)
+	for at := 0; at < len(data); at += perLine {
+		part := data[at:min(at+perLine, len(data))]
+		fmt.Fprintf(&b, "|%08x| %-47s |%-16s|\n", at, fmt.Sprintf("% x", part), printable(part))
+	}
+	return b.String() + edge
+}
+
+// printable has a dot for everything that is not a visible ASCII character or a blank.
+func printable(data []byte) string {
+	text := slices.Clone(data)
+	for i, c := range text {
+		if c < ' ' || c > '~' {
+			text[i] = '.'
+		}
+	}
+	return string(text)
 }
 
 // read is Get or GetW, whose watch the shell then follows.

@@ -2,7 +2,8 @@
 # zkcli.sh [CONNECT]
 #
 # Tests zkcli and pkg/client against Apache ZooKeeper: against the servers of CONNECT, or against
-# Debian's own, one and three of them; without those it says so and ends well.
+# Debian's own, one and three of them, and 3.9.5 if install.sh has fetched it; without Debian's it says so
+# and ends well.
 # The same Go tests as "go test" runs against zkd, and, where Apache's own shell is there, the
 # same commands through both shells: what they print on standard output has to be the same.
 set -euo pipefail
@@ -50,8 +51,16 @@ if [ ! -e /usr/share/java/zookeeper.jar ]; then
 	echo "zkcli.sh: no Apache ZooKeeper here, nothing tested" >&2
 	exit 0
 fi
-for nodes in 1 3; do
-	"$here/apache.sh" $nodes "$work/$nodes" >"$work/connect" 2>"$work/apache.err" &
+cache=${ZKD_FOREIGN_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/zkd-foreign}
+servers=("apache.sh 1" "apache.sh 3")
+if compgen -G "$cache/java/zookeeper-3*.jar" >/dev/null; then # install.sh has fetched 3.9.5
+	servers+=("java/zookeeper.sh 3")
+fi
+for server in "${servers[@]}"; do
+	read -r script nodes <<<"$server"
+	echo "zkcli.sh: against $server"
+	rm -f "$work/connect"
+	"$here/$script" "$nodes" "$work/$script-$nodes" >"$work/connect" 2>"$work/apache.err" &
 	pid=$!
 	for _ in $(seq 300); do
 		[ ! -s "$work/connect" ] || break
