@@ -91,7 +91,7 @@ func (n *Node) elect(now zab.Instant) bool {
 
 // decided reports whether the vote is final (§5.3, 3 and §5.4).
 func (n *Node) decided(now zab.Instant) bool {
-	if n.vote.Leader == 0 {
+	if n.vote.Leader == 0 || n.tooEarly() {
 		return false
 	}
 	if !n.cfg.Members.Satisfied(func(id zab.ServerID) bool { return n.supports(id, n.vote.Leader, false) }) {

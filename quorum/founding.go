@@ -25,7 +25,7 @@ func (n *Node) candidate() bool { return n.votable() && !n.ban }
 // can hold a promise of what its directory was before (each word comes over a connection with this process).
 func (n *Node) checkFounding() {
 	l := n.local
-	if !n.voter || !l.Fresh || l.Vouched || l.Hard.Recovering {
+	if !n.voter || !l.Fresh || n.founding || l.Hard.Recovering {
 		return
 	}
 	for _, p := range n.peers {
@@ -33,8 +33,17 @@ func (n *Node) checkFounding() {
 			return
 		}
 	}
-	l.Vouched = true
-	n.tellAll()
+	n.founding = true
+	if !l.Vouched {
+		l.Vouched = true
+		n.tellAll()
+	}
+}
+
+// tooEarly: an empty server that the operator vouches for may elect whoever has a history, but it founds nothing while a voter is
+// missing: that one may be the server with the data, from which the ensemble is to grow.
+func (n *Node) tooEarly() bool {
+	return n.local.Fresh && !n.founding && n.vote.Epoch == 0 && n.vote.Zxid == 0
 }
 
 // founder: an empty member counts in every state. The election may be over before its LOOKING was heard, since only the latest word
@@ -93,6 +102,9 @@ func (n *Node) waitingFor() string {
 		return "the data directory is empty; to found an ensemble every voter must be connected and without a history, " +
 			"which does not hold for " + n.names(func(p *peer) bool { return !founder(p) }) + "; start them, or, if this " +
 			"server certainly never took part, restart it with a file named initialize in dataDir"
+	case n.local.Fresh && !n.founding:
+		return "the data directory is empty, as the operator said; nothing is founded before every voter is there, since a missing one may " +
+			"hold the data: start " + n.names(func(p *peer) bool { return !founder(p) })
 	default:
 		return "no quorum for one vote; not connected: " + n.names(func(p *peer) bool { return !p.connected })
 	}

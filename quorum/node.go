@@ -53,6 +53,7 @@ type Node struct {
 	started   bool
 	stopping  bool
 	voter     bool        // this server is a configured voter
+	founding  bool        // every voter was seen to be without a history, this empty one included
 	round     uint64      // of the current election
 	vote      zab.Vote    // Leader 0: none
 	since     zab.Instant // when LOOKING began

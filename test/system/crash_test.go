@@ -240,6 +240,7 @@ func TestASessionMovesToAnotherServerAndKeepsItsEphemerals(t *testing.T) {
 			home = p
 		}
 	}
+	watched := watcher.Server()
 	home.kill()
 	_, err = cl.Set(within(t), "/mine", []byte("moved"), client.AnyVersion)
 	for errors.Is(err, client.ErrConnectionLoss) {
@@ -248,7 +249,7 @@ func TestASessionMovesToAnotherServerAndKeepsItsEphemerals(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, id, cl.SessionID())
 	require.NotEqual(t, home.client, cl.Server())
-	if home.client == watcher.Server() {
+	if home.client == watched {
 		watcher = dial(t, c.others()...)
 	}
 	_, st, err := watcher.Get(within(t), "/mine")

@@ -190,11 +190,17 @@ func TestAStandaloneServerGrowsToThree(t *testing.T) {
 			break
 		}
 	}
-	for _, p := range c.procs[1:] { // the operator vouches for them
+	for _, p := range c.procs { // the operator vouches for the empty ones, and the one with the data is slow
 		p.stop()
+	}
+	for _, p := range c.procs[1:] {
 		p.write("initialize", "")
 		p.start()
 	}
+	eventually(t, "a vouched majority founds nothing without the third", func() bool {
+		return strings.Contains(c.procs[1].logText(), "may hold the data") && strings.Contains(c.procs[2].logText(), "may hold the data")
+	})
+	first.start()
 	c.waitServing(c.procs...)
 	for _, p := range c.procs {
 		data, _, err := dial(t, p).Get(within(t), "/kept")
