@@ -88,7 +88,7 @@ func (mp *meshPeer) dialLoop(ctx context.Context) {
 			} else {
 				var r *refusedError
 				refused := errors.As(err, &r)
-				p.inbox.put(zab.MeshDown{Peer: mp.id, Active: wasActive(err), Foreign: refused && r.code == zab.ByeWrongCluster})
+				mp.downUnlessUp(zab.MeshDown{Peer: mp.id, Active: wasActive(err), Foreign: refused && r.code == zab.ByeWrongCluster})
 				if refused {
 					p.warnPeer(zab.NoteRefused, mp.id, err)
 				}
@@ -108,6 +108,16 @@ func (mp *meshPeer) dialLoop(ctx context.Context) {
 		case <-time.After(wait):
 			delay = min(2*delay, p.cfg.Core.NotifyMax)
 		}
+	}
+}
+
+// downUnlessUp tells the core of a dial that failed, unless the other side's connection came meanwhile: its MeshUp was told, and nothing
+// would take a MeshDown behind it back.
+func (mp *meshPeer) downUnlessUp(ev zab.MeshDown) {
+	mp.mu.Lock()
+	defer mp.mu.Unlock()
+	if mp.conn == nil {
+		mp.m.p.inbox.put(ev)
 	}
 }
 

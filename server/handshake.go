@@ -135,6 +135,9 @@ func (c *conn) askLocked(q *proto.ConnectRequest) (old *conn, err error) {
 		return nil, nil
 	}
 	c.session = txn.SessionID(q.SessionID)
+	if len(m.Secret()) == 0 { // this server has not applied it yet: it cannot tell a wrong password, and must not call a session expired
+		return nil, errNotServing
+	}
 	if !session.CheckPassword(m.Secret(), c.session, q.Passwd) {
 		c.refuse("wrong password")
 		return nil, nil
