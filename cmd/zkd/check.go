@@ -21,12 +21,13 @@ func runConfigCheck(_ context.Context, args []string, out, _ io.Writer) error {
 	}
 	if err == nil {
 		_, err = c.peerConfig()
+		err = c.inFile(err)
 	}
 	if err == nil {
-		err = c.serverConfig(devClock).Validate()
+		err = c.inFile(c.serverConfig(devClock).Validate())
 	}
 	if err != nil {
-		return &peer.FatalError{Code: exitConfig, Err: fmt.Errorf("%s: %w", args[0], err)}
+		return &peer.FatalError{Code: exitConfig, Err: fmt.Errorf("configuration: %w", err)}
 	}
 	fmt.Fprintln(out, "ok")
 	return nil

@@ -220,16 +220,21 @@ func serverVersion() string {
 	}, version())
 }
 
-// buildTime is that of the commit, the beginning of 1970 if it is not known.
+// buildTime is that of the commit; where it is not stamped, as under go run, that of the program's file. If neither can be had it is the
+// beginning of 1970.
 func buildTime() time.Time {
-	bi, ok := debug.ReadBuildInfo()
-	if ok {
+	if bi, ok := debug.ReadBuildInfo(); ok {
 		for _, s := range bi.Settings {
 			if s.Key == "vcs.time" {
 				if t, err := time.Parse(time.RFC3339, s.Value); err == nil {
 					return t
 				}
 			}
+		}
+	}
+	if path, err := os.Executable(); err == nil {
+		if st, err := os.Stat(path); err == nil {
+			return st.ModTime()
 		}
 	}
 	return time.Unix(0, 0)

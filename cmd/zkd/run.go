@@ -120,12 +120,12 @@ type node struct {
 func newNode(c *zooConfig, log *zap.Logger, share int) (*node, error) {
 	pc, err := c.peerConfig()
 	if err != nil {
-		return nil, &peer.FatalError{Code: exitConfig, Err: err}
+		return nil, &peer.FatalError{Code: exitConfig, Err: fmt.Errorf("configuration: %w", c.inFile(err))}
 	}
 	sc := c.serverConfig(pc.Clock)
 	sc.MaxConns = c.clientLimit(openFiles(), share)
 	if err := sc.Validate(); err != nil {
-		return nil, &peer.FatalError{Code: exitConfig, Err: err}
+		return nil, &peer.FatalError{Code: exitConfig, Err: fmt.Errorf("configuration: %w", c.inFile(err))}
 	}
 	if c.SkipACL {
 		log.Warn("skipACL is set: every client may do everything")

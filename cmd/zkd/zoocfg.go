@@ -174,10 +174,18 @@ func loadZooConfig(path string) (*zooConfig, error) {
 	defer f.Close()
 	c, err := parseZooConfig(f)
 	c.File = path
-	if err != nil {
-		return c, err
+	if err == nil {
+		err = c.findSelf()
 	}
-	return c, c.findSelf()
+	return c, c.inFile(err)
+}
+
+// inFile says in which file a fault is, if there is a file.
+func (c *zooConfig) inFile(err error) error {
+	if err == nil || c.File == "" {
+		return err
+	}
+	return fmt.Errorf("%s: %w", c.File, err)
 }
 
 func parseZooConfig(r io.Reader) (*zooConfig, error) {

@@ -97,6 +97,9 @@ func TestMyidSaysWhichServerThisIs(t *testing.T) {
 	require.ErrorContains(t, err, "write the N of its server.N line into it")
 	_, err = loadZooConfig(file(t, "7", three))
 	require.ErrorContains(t, err, "there is no server.7 line")
+	path := file(t, "2", three+"colour=blue\n")
+	_, err = loadZooConfig(path)
+	require.ErrorContains(t, err, path+": line 5: colour: ")
 	_, err = loadZooConfig(file(t, "one", three))
 	require.ErrorContains(t, err, "want a number from 1 to 254")
 
@@ -106,6 +109,10 @@ func TestMyidSaysWhichServerThisIs(t *testing.T) {
 	c, err = loadZooConfig(file(t, "5", ""))
 	require.NoError(t, err)
 	require.Equal(t, []zab.Server{{ID: 5}}, c.Servers, "which keeps the number it will have in an ensemble")
+}
+
+func TestSomethingIsKnownOfTheBuild(t *testing.T) {
+	require.Greater(t, buildTime().Year(), 2020, "without a stamp the program's file tells")
 }
 
 func TestExitCodesAndWords(t *testing.T) {
