@@ -23,22 +23,25 @@ func TestDocs(t *testing.T) {
 	file := filepath.Join(sourceDir, docs)
 	text, err := os.ReadFile(file)
 	require.NoError(t, err)
-	server := chroot(t)
+	one := chroot(t)
+	_, root, _ := strings.Cut(one, "/")
+	server := liveServers(t) + "/" + root // status shows all of them
 	var out bytes.Buffer
 	sh := newShell(t.Context(), config{server: server, timeout: 10 * time.Second}, strings.NewReader(""), &out, &out)
 	require.NoError(t, sh.open(server))
 	defer sh.close()
+	require.Equal(t, exitOK, sh.line("sync /"))
 	blocks := regexp.MustCompile("(?ms)(^<!-- keys\n(.*?)-->\n)?^```(zkcli|zkcli-json|terminal)\n(.*?)^```$")
 	got := blocks.ReplaceAllStringFunc(string(text), func(block string) string {
 		parts := blocks.FindStringSubmatch(block)
 		session := ""
 		if parts[3] == "terminal" {
-			session = recordSession(t, server, parts[2])
+			session = recordSession(t, one, parts[2])
 		} else {
 			sh.json = parts[3] == "zkcli-json"
 			session = rerun(sh, &out, parts[4])
 		}
-		session = regexp.MustCompile(`127\.0\.0\.1:\d+`).ReplaceAllString(strings.ReplaceAll(session, server, "127.0.0.1:2181"), "127.0.0.1:2181")
+		session = regexp.MustCompile(`127\.0\.0\.1:\d+`).ReplaceAllString(strings.NewReplacer(server, "127.0.0.1:2181", one, "127.0.0.1:2181").Replace(session), "127.0.0.1:2181")
 		if vague(session) == vague(parts[4]) {
 			session = parts[4] // the same session on another day
 		}

@@ -104,13 +104,15 @@ func liveServers(t *testing.T) string {
 // testPatience bounds how long a shell waits for a server.
 const testPatience = 10 * time.Second
 
-// chroot makes a node for one test and returns the connect string with it.
+// chroot makes a node for one test and returns a connect string with it that names one server, so that each command sees
+// what the one before did.
 func chroot(t *testing.T) string {
 	t.Helper()
 	root := fmt.Sprintf("/zkcli-%s-%x", strings.ReplaceAll(t.Name(), "/", "-"), time.Now().UnixNano())
+	first, _, _ := strings.Cut(liveServers(t), ",")
 	var out, errs bytes.Buffer
-	require.Equal(t, exitOK, run(t.Context(), []string{"-server", liveServers(t), "create", root}, nil, &out, &errs), errs.String())
-	return liveServers(t) + root
+	require.Equal(t, exitOK, run(t.Context(), []string{"-server", first, "create", root}, nil, &out, &errs), errs.String())
+	return first + root
 }
 
 // zkcli runs one command and returns what it prints.

@@ -46,10 +46,6 @@ func TestCtrlCEndsTheCommand(t *testing.T) {
 	}
 	press(t, user, "\x03")
 	screen.wait(" 1] ")
-	press(t, user, "wait /never\r")
-	screen.wait("wait /never\r\n")
-	press(t, user, "\x03")
-	require.Contains(t, screen.wait(" 2] "), "interrupted")
 	press(t, user, "\x04")
 	require.Equal(t, exitOK, <-exited)
 }

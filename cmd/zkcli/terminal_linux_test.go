@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
@@ -30,6 +31,9 @@ func openTerminal(t *testing.T) (user, program *os.File) {
 	t.Cleanup(func() { program.Close() })
 	return user, program
 }
+
+// viewPatience bounds how long a terminal may take to show something.
+const viewPatience = time.Minute
 
 // view collects what a terminal shows and lets a test wait for text.
 type view struct {
@@ -68,6 +72,12 @@ func (v *view) peek() string {
 func (v *view) wait(text string) string {
 	v.mu.Lock()
 	defer v.mu.Unlock()
+	late := time.AfterFunc(viewPatience, func() {
+		v.mu.Lock()
+		defer v.mu.Unlock()
+		panic("the terminal never showed " + text + ", but " + v.text.String())
+	})
+	defer late.Stop()
 	for {
 		if i := strings.Index(v.text.String(), text); i >= 0 {
 			return string(v.text.Next(i + len(text)))
