@@ -49,7 +49,8 @@ type Sessions interface {
 	Extend(d time.Duration)
 }
 
-// Edge is told where this server stands. Calls come from the loop and must not wait for it.
+// Edge is told where this server stands. Calls come in turns, one at a time, on whichever goroutine takes the turn, and must not wait
+// for another one.
 type Edge interface {
 	Serve(role zab.Role, leader zab.ServerID, epoch txn.Epoch)
 	// Freeze returns when nothing of the old role can be answered any more.
@@ -150,6 +151,9 @@ func Open(cfg Config, sm StateMachine, ses Sessions, edge Edge, log *zap.Logger)
 	}
 	if rec.Hard.Recovering {
 		log.Error(zab.NoteRecovering, zap.String("reason", rec.Recovering))
+		if core.Members.Voter(core.Self) && len(core.Members.Voters()) == 1 {
+			return nil, errors.Join(p.beyondRepair(), p.store.Close(true))
+		}
 	}
 	if rec.Initialized {
 		p.clusterID.Store(rec.Hard.ClusterID)
@@ -163,6 +167,13 @@ func Open(cfg Config, sm StateMachine, ses Sessions, edge Edge, log *zap.Logger)
 	p.mesh = newMesh(p)
 	p.publish(p.now(), true)
 	return p, nil
+}
+
+// beyondRepair: this server may have lost what it acknowledged, and nobody else has a copy.
+func (p *Peer) beyondRepair() error {
+	return &FatalError{Code: zab.ExitCorrupt, Err: fmt.Errorf("this server may have lost what it acknowledged, and it is the only voter: %s; "+
+		"damaged files were moved to a folder damaged.N in %s; restore a backup, or, to go on with what is left (up to %v), put an empty file named "+
+		"initialize into %s and start again", p.rec.Recovering, p.store.dir, p.rec.End.Zxid, p.cfg.DataDir)}
 }
 
 func (p *Peer) now() zab.Instant { return zab.Instant(p.cfg.Clock.Now()) }

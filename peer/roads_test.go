@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
 
 	"github.com/zkd-project/zkd/txn"
 	"github.com/zkd-project/zkd/zab"
@@ -192,6 +193,40 @@ func TestASnapshotIsDueByWhatAStartHadToReplay(t *testing.T) {
 		_, _, ok := m.peer.store.Newest()
 		return ok
 	})
+}
+
+func TestADamagedStandaloneServerEndsAndGoesOnWhenTheOperatorSaysSo(t *testing.T) {
+	e := newEnsemble(t, 1, nil)
+	m := e.members[0]
+	m.waitServing(t)
+	for i := range 3 { // several batches, so that a damaged one has good ones behind it
+		m.write(10*i, 10)
+		m.waitApplied(t, 10*(i+1))
+	}
+	e.halt(m)
+	segments, err := filepath.Glob(filepath.Join(m.cfg.DataDir, "zkd", "log.*"))
+	require.NoError(t, err)
+	require.Len(t, segments, 1)
+	f, err := os.OpenFile(segments[0], os.O_RDWR, 0)
+	require.NoError(t, err)
+	_, err = f.WriteAt([]byte("rotten"), 2*4096+200)
+	require.NoError(t, err)
+	require.NoError(t, f.Close())
+	for range 2 { // it does not forget that it has forgotten
+		_, err = Open(m.cfg, newRegister(), m.reg, m.reg, zap.NewNop())
+		var fatal *FatalError
+		require.ErrorAs(t, err, &fatal)
+		require.Equal(t, zab.ExitCorrupt, fatal.Code)
+		require.ErrorContains(t, err, "initialize")
+	}
+	require.NoError(t, os.WriteFile(filepath.Join(m.cfg.DataDir, "initialize"), nil, 0o600))
+	e.start(m)
+	m.waitServing(t)
+	m.write(0, 5)
+	m.waitApplied(t, 5)
+	aside, err := filepath.Glob(filepath.Join(m.cfg.DataDir, "zkd", "damaged.*", "log.*"))
+	require.NoError(t, err)
+	require.Len(t, aside, 1, "the damaged file is kept")
 }
 
 func TestSyncIsAnsweredOnEveryServerAndCoversEarlierWrites(t *testing.T) {

@@ -236,8 +236,13 @@ func (st *starting) rewrite() error {
 	rec.Boot++
 	rec.Unclean = true
 	rec.Generation, rec.Watermark = st.man.Generation, st.logEnd().Zxid
-	if st.vouch && st.fresh() {
+	switch {
+	case st.vouch && st.fresh():
 		rec.Vouched = true
+	case st.vouch && rec.Recovering && len(st.lost) == 0:
+		// An earlier start has told what was lost, and the operator decides to go on with what is left.
+		rec.Recovering, rec.RecoveryID = false, 0
+		st.note("the operator vouches for this server: it counts again with what is left, up to %v", st.logEnd().Zxid)
 	}
 	if err := st.hard.file.Close(); err != nil {
 		return err
