@@ -19,8 +19,9 @@
 //	flusher    at most one per connection, started by whoever made a reply due that the reader does not write itself; ends when
 //	           nothing is left to write
 //
-// The exported methods of Replica, and Serve, Freeze, Refused, Synced and Revalidated of Server, are called by one goroutine, the peer's
-// loop, and none waits for a client; Freeze waits for Config.DrainTime at most.
+// The exported methods of Replica, and Serve, Freeze, Refused, Synced and Revalidated of Server, are called in the peer's turns: by its
+// loop, or by the goroutine that brought the event, but by one at a time. None waits for a client; Freeze waits for Config.DrainTime at
+// most.
 //
 // Locks, in the order in which they may be taken: Replica.mu (shared by batches of reads, exclusive for a batch of applies and a
 // change of role), registry.mu, conn.mu, then watchTable.mu, locals.mu, stats.mu, asks.mu or the Replicator's own. None is held while a

@@ -19,7 +19,7 @@ import (
 )
 
 // Replica is this server's copy of the replicated state and everything that hangs on its changes: clients that wait, watches, and
-// while this server leads the expiry of sessions. Its exported methods are called by one goroutine, the peer's loop.
+// while this server leads the expiry of sessions. Its exported methods are called in the peer's turns, by one goroutine at a time.
 //
 // Lock order: Replica.mu, registry.mu, conn.mu, watchTable.mu; touchedMu stands alone.
 type Replica struct {

@@ -28,7 +28,7 @@ type Config struct {
 	NotifyMin     time.Duration // first re-broadcast of a vote
 	NotifyMax     time.Duration
 	DialTimeout   time.Duration // one attempt to connect to a peer; more than a round trip
-	ConnectRetry  time.Duration // first retry to the leader's data port; doubles to ConnectRetryMax
+	ConnectRetry  time.Duration // first retry to the leader's data port; doubles to ConnectMax
 	ConnectMax    time.Duration
 	ConnectLimit  time.Duration // give up on an elected leader that cannot be reached
 	ElectionGap   time.Duration // between repeated failed rounds, with jitter

@@ -166,7 +166,7 @@ type UpToDate struct {
 type Bye struct {
 	Code     ByeCode
 	Text     string
-	Accepted txn.Epoch // with EpochTooOld: what the sender has promised
+	Accepted txn.Epoch // with ByeEpochTooOld: what the sender has promised
 }
 
 // ByeCode is the reason in a Bye.
