@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -63,6 +64,10 @@ func (o *option) key() string {
 // with one dash, as zkCli.sh has them.
 func (c *command) parse(args []string) (*arguments, error) {
 	a := &arguments{values: make(map[string]string)}
+	if c.raw {
+		a.rest = slices.Clone(args)
+		return a, nil
+	}
 	fs := pflag.NewFlagSet(c.name, pflag.ContinueOnError)
 	fs.SetOutput(io.Discard)
 	fs.Usage = func() {}

@@ -13,6 +13,7 @@ type command struct {
 	least   int  // arguments that must be there
 	paths   int  // how many of the first arguments are paths of nodes, for completion
 	offline bool // needs no session
+	raw     bool // takes its words as they are, options too
 	run     func(ctx context.Context, sh *shell, a *arguments) (result, error)
 }
 
@@ -123,6 +124,8 @@ func quotaOptions(arg string) []option {
 
 func ownCommands() []command {
 	return []command{
+		{name: "bench", usage: "workload [flags]", summary: "Measure throughput and latency of the servers; bench --help lists workloads and flags",
+			run: benchCommand, offline: true, raw: true},
 		{name: "completion", usage: "bash|zsh|fish", summary: "Print a completion script for a system shell", least: 1, run: completionScript, offline: true},
 		{name: "cp", usage: "[-a] [-f] source target", summary: "Copy a subtree; host:port,…/path names a node on other servers", least: 2, paths: 2, run: cp,
 			options: []option{{letter: "a", help: "copy the access control lists too"}, {letter: "f", help: "write into a target that is there, replacing data"}, optAuth}},

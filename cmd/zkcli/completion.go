@@ -6,11 +6,12 @@ import (
 	"strings"
 	"time"
 
+	"github.com/zkd-project/zkd/bench/load"
 	"github.com/zkd-project/zkd/proto"
 )
 
 // completionPatience bounds how long a completion may ask a server.
-const completionPatience = time.Second
+const completionPatience = 2 * time.Second
 
 // complete returns what the last of words may become, sorted: names of commands, options, or paths that list knows.
 func complete(words []string, list func(dir string) []string) []string {
@@ -32,6 +33,8 @@ func complete(words []string, list func(dir string) []string) []string {
 		return complete(words[1:], list)
 	case c.name == "completion":
 		return startingWith([]string{"bash", "zsh", "fish"}, last)
+	case c.name == "bench":
+		return startingWith(load.Workloads, last)
 	case c.name == "printwatches":
 		return startingWith([]string{"on", "off"}, last)
 	}

@@ -30,8 +30,8 @@ func (sh *shell) hint(path string, err error) string {
 		path = oe.Path
 	}
 	if errors.Is(err, client.ErrUnimplemented) {
-		return "This server does not know the operation: addWatch and getEphemerals need ZooKeeper 3.6, whoami 3.7,\n" +
-			"nodes with a time to live extendedTypesEnabled=true.\n"
+		return "This server does not know the operation: watches that stay (addWatch, watch) need ZooKeeper 3.6,\n" +
+			"whoami 3.7, nodes with a time to live extendedTypesEnabled=true.\n"
 	}
 	if errors.Is(err, client.ErrTooLarge) {
 		return "The limit is the servers' jute.maxbuffer.\n"
@@ -52,7 +52,7 @@ func (sh *shell) hint(path string, err error) string {
 	case client.ErrNoAuth:
 		return sh.aclHint(ctx, path)
 	case client.ErrNotEmpty:
-		if n, err := sh.c.CountDescendants(ctx, path); err == nil {
+		if n, err := sh.countDescendants(ctx, path); err == nil {
 			return fmt.Sprintf("It has %d nodes below it; deleteall deletes them too.\n", n)
 		}
 	case client.ErrNodeExists:
@@ -121,6 +121,9 @@ func (sh *shell) aclHint(ctx context.Context, path string) string {
 		entries = append(entries, fmt.Sprintf("%s:%s:%s", e.ID.Scheme, id, e.Perms))
 	}
 	hint := fmt.Sprintf("The ACL of %s is %s", what, strings.Join(entries, ", "))
+	if sh.olderThan(ctx, knowsWhoAmI) {
+		return hint + ". addauth gives the session another identity.\n"
+	}
 	if ids, err := sh.c.WhoAmI(ctx); err == nil {
 		var me []string
 		for _, id := range ids {

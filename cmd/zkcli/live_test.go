@@ -4,12 +4,14 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -151,6 +153,11 @@ func TestLiveGolden(t *testing.T) {
 		t.Run(strings.TrimSuffix(filepath.Base(name), ".txt"), func(t *testing.T) {
 			want, err := os.ReadFile(name)
 			require.NoError(t, err)
+			if minor, ok := strings.CutPrefix(firstLine(want), "# needs 3."); ok {
+				n, err := strconv.Atoi(minor)
+				require.NoError(t, err)
+				needs(t, n)
+			}
 			t.Chdir(t.TempDir())
 			here := liveServers(t)
 			if !strings.Contains(name, "rootless") {
@@ -163,6 +170,22 @@ func TestLiveGolden(t *testing.T) {
 			}
 			require.Equal(t, string(want), got)
 		})
+	}
+}
+
+func firstLine(text []byte) string {
+	line, _, _ := strings.Cut(string(text), "\n")
+	return line
+}
+
+// needs skips a test of what came with ZooKeeper 3.minor if the servers are older.
+func needs(t *testing.T, minor int) {
+	t.Helper()
+	first, _, _ := strings.Cut(liveServers(t), ",")
+	answer, err := fourLetters(t.Context(), nil, first, "srvr")
+	require.NoError(t, err)
+	if version := parseWords(answer, ": ")["Zookeeper version"]; minorVersion(version) < minor {
+		t.Skipf("ZooKeeper %s: needs 3.%d", version, minor)
 	}
 }
 
@@ -200,6 +223,37 @@ func replayLive(t *testing.T, server, script string, json bool) string {
 		}
 	}
 	return strings.ReplaceAll(all.String(), server, "SERVERS")
+}
+
+func TestBench(t *testing.T) {
+	server := liveServers(t)
+	code, out, errs := zkcli(t, server, "", "bench", "get", "--conns", "1", "--keys", "2", "--count", "20")
+	require.Equal(t, exitOK, code, errs)
+	require.Contains(t, out, "get")
+	code, out, errs = zkcli(t, server, "", "--output", "json", "bench", "get", "--conns", "1", "--keys", "2", "--count", "20", "--quiet")
+	require.Equal(t, exitOK, code, errs)
+	require.True(t, json.Valid([]byte(out)), out)
+	code, out, _ = zkcli(t, server, "", "bench", "sideways")
+	require.Equal(t, exitUsage, code)
+	require.Empty(t, out)
+	code, _, errs = zkcli(t, server, "", "bench", "--help")
+	require.Equal(t, exitOK, code)
+	require.Contains(t, errs, "-write-ratio")
+	code, _, errs = zkcli(t, server+"/deep", "", "bench", "get")
+	require.Equal(t, exitUsage, code)
+	require.Contains(t, errs, "chroot")
+	code, _, errs = zkcli(t, server, "", "--tls-ca", "x", "bench", "get")
+	require.Equal(t, exitFailed, code)
+	require.Contains(t, errs, "TLS")
+}
+
+func TestMinorVersion(t *testing.T) {
+	for version, want := range map[string]int{
+		"3.5.10-a32c7183d42325b03e44a06aade6a0f16955bf13, built on 05/29/2022 16:59 GMT": 5, "3.9.5": 9,
+		"": newest, "zkd 0.1": newest, "3.x": newest, "4.1.2": newest,
+	} {
+		require.Equal(t, want, minorVersion(version), version)
+	}
 }
 
 func TestBinarySafe(t *testing.T) {
@@ -279,6 +333,7 @@ func TestWatchAndWait(t *testing.T) {
 	got := <-start("wait", "/never", "--timeout", "50ms")
 	require.Equal(t, exitNo, got.code)
 	require.Contains(t, got.out, "not within 50ms")
+	needs(t, knowsSubtrees)
 	got = <-start("watch", "/", "--timeout", "50ms")
 	require.Equal(t, exitNo, got.code)
 }

@@ -99,7 +99,7 @@ func (cfg *config) options() ([]client.Option, error) {
 	if cfg.dial != nil {
 		opts = append(opts, client.WithDialer(cfg.dial))
 	}
-	if cfg.ca == "" && cfg.cert == "" && !cfg.secure {
+	if !cfg.usesTLS() {
 		return opts, nil
 	}
 	t := &tls.Config{MinVersion: tls.VersionTLS12}
@@ -122,6 +122,8 @@ func (cfg *config) options() ([]client.Option, error) {
 	}
 	return append(opts, client.WithTLS(t)), nil
 }
+
+func (cfg *config) usesTLS() bool { return cfg.ca != "" || cfg.cert != "" || cfg.secure }
 
 func parseArgs(args []string) (config, error) {
 	cfg := config{server: "127.0.0.1:2181", timeout: 30 * time.Second, history: defaultHistory()}

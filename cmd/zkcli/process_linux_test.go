@@ -33,6 +33,7 @@ func inTerminal(t *testing.T, env []string, args ...string) (user *os.File, scre
 
 // Ctrl-C ends the command, not the shell; Ctrl-D ends the shell.
 func TestCtrlCEndsTheCommand(t *testing.T) {
+	needs(t, knowsSubtrees)
 	server := chroot(t)
 	user, screen, exited := inTerminal(t, nil, "--server", server)
 	screen.wait(" 0] ")

@@ -155,7 +155,7 @@ func stat(ctx context.Context, sh *shell, a *arguments) (result, error) {
 
 func getAllChildrenNumber(ctx context.Context, sh *shell, a *arguments) (result, error) {
 	var res result
-	n, err := sh.c.CountDescendants(ctx, a.path())
+	n, err := sh.countDescendants(ctx, a.path())
 	if err != nil {
 		return res, err
 	}
@@ -170,7 +170,7 @@ func getEphemerals(ctx context.Context, sh *shell, a *arguments) (result, error)
 	if a.arg(0) != "" {
 		prefix = a.path()
 	}
-	paths, err := sh.c.Ephemerals(ctx, prefix)
+	paths, err := sh.ephemerals(ctx, prefix)
 	if err != nil {
 		return res, err
 	}

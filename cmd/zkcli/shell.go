@@ -32,6 +32,7 @@ type shell struct {
 	quitting bool
 	hideWatches
 	role    roleCache
+	minors  map[string]int // versions of servers by address, see olderThan
 	helpers sync.WaitGroup
 
 	mu     sync.Mutex
@@ -187,7 +188,7 @@ func (sh *shell) execute(words []string) int {
 		return sh.fail(words[0], "", checkCommand(words[0]), exitUsage, result{})
 	}
 	for _, w := range words[1:] {
-		if w == "--help" {
+		if w == "--help" && !cmd.raw {
 			sh.screen.stdout(cmd.explain())
 			return exitOK
 		}

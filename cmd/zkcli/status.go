@@ -18,10 +18,10 @@ const memberPatience = 2 * time.Second
 
 // memberStatus is what one server says about itself. Fields that it does not tell are "".
 type memberStatus struct {
-	addr, role, zxid, latency, connections, outstanding, version string
-	received                                                     int64
-	err                                                          error
-	lag                                                          string
+	addr, role, zxid, epochWord, latency, connections, outstanding, version string
+	received                                                                int64
+	err                                                                     error
+	lag                                                                     string
 }
 
 // members are the addresses of all servers: of the configuration if a session tells it, else of the connect string.
@@ -91,6 +91,9 @@ func (sh *shell) askMember(ctx context.Context, addr string) memberStatus {
 	m.role, m.zxid, m.latency, m.connections = w["Mode"], w["Zxid"], w["Latency min/avg/max"], w["Connections"]
 	m.outstanding = w["Outstanding"]
 	m.version, _, _ = strings.Cut(w["Zookeeper version"], ",")
+	if answer, err := fourLetters(ctx, sh.cfg.dial, addr, "mntr"); err == nil { // a word that few servers permit
+		m.epochWord = parseWords(answer, "\t")["zk_epoch"]
+	}
 	m.received, _ = strconv.ParseInt(w["Received"], 10, 64)
 	return m
 }
@@ -115,8 +118,11 @@ func lags(all []memberStatus) {
 	}
 }
 
-// epoch is the upper half of a zxid.
+// epoch is what the server calls so, or else the upper half of its zxid, which is the epoch of its last transaction.
 func (m *memberStatus) epoch() string {
+	if m.epochWord != "" {
+		return m.epochWord
+	}
 	z, err := strconv.ParseUint(strings.TrimPrefix(m.zxid, "0x"), 16, 64)
 	if err != nil {
 		return ""
@@ -202,18 +208,18 @@ func top(ctx context.Context, sh *shell, a *arguments) (result, error) {
 	rounds := a.number("n", 0)
 	t := time.NewTicker(max(a.duration("interval", time.Second), 10*time.Millisecond))
 	defer t.Stop()
-	changes, err := sh.c.AddWatch(ctx, "/", client.WatchTree)
+	changes, stop, err := sh.watchTree(ctx, "/")
 	if err != nil {
 		return res, err
 	}
-	defer changes.Stop()
+	defer stop()
 	hot, addrs := map[string]int{}, sh.members(ctx)
 	talk := sh.sessions(ctx, addrs)
 	before, at := sh.ask(ctx, addrs), time.Now()
 	_, tty := terminalOf(sh.screen.out)
 	for n := int64(1); ; {
 		select {
-		case e, ok := <-changes.C():
+		case e, ok := <-changes:
 			if !ok || e.Err != nil {
 				return res, e.Err
 			}

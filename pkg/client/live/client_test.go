@@ -28,6 +28,7 @@ func next(ctx context.Context, t *testing.T, s *client.Stream, typ client.EventT
 }
 
 func TestStreams(t *testing.T) {
+	needs(t, 6)
 	ctx := guard(t)
 	c := dial(ctx, t)
 	create(ctx, t, c, "/a", "")
@@ -67,6 +68,7 @@ func TestStreams(t *testing.T) {
 
 // What happened while the connection was away is announced as missed, and what happens afterwards is reported.
 func TestStreamsSurviveTheConnection(t *testing.T) {
+	needs(t, 6)
 	ctx := guard(t)
 	var w wire
 	c, other := dial(ctx, t, client.WithDialer(w.dial)), dial(ctx, t)
@@ -87,6 +89,7 @@ func TestStreamsSurviveTheConnection(t *testing.T) {
 }
 
 func TestMultiReadEphemeralsCountsIdentities(t *testing.T) {
+	needs(t, 6)
 	ctx := guard(t)
 	c := dial(ctx, t)
 	create(ctx, t, c, "/a", "1")
@@ -107,6 +110,7 @@ func TestMultiReadEphemeralsCountsIdentities(t *testing.T) {
 	n, err := c.CountDescendants(ctx, "/a")
 	require.NoError(t, err)
 	require.Equal(t, 2, n)
+	needs(t, 7)
 	require.NoError(t, c.AddAuth(ctx, "digest", []byte("bob:secret")))
 	ids, err := c.WhoAmI(ctx)
 	require.NoError(t, err)

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"os/exec"
@@ -165,6 +166,26 @@ func servers() string {
 func ours(t *testing.T) {
 	if foreign != "" {
 		t.Skip("these servers are not ours")
+	}
+}
+
+// needs skips a test of what came with ZooKeeper 3.minor if the servers are older.
+func needs(t *testing.T, minor int) {
+	t.Helper()
+	if foreign == "" {
+		return
+	}
+	first, _, _ := strings.Cut(foreign, ",")
+	nc, err := net.Dial("tcp", first)
+	require.NoError(t, err)
+	defer nc.Close()
+	_, err = nc.Write([]byte("srvr"))
+	require.NoError(t, err)
+	answer, err := io.ReadAll(nc)
+	require.NoError(t, err)
+	var n int
+	if _, err := fmt.Sscanf(string(answer), "Zookeeper version: 3.%d.", &n); err == nil && n < minor {
+		t.Skipf("ZooKeeper 3.%d: needs 3.%d", n, minor)
 	}
 }
 

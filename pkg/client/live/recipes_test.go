@@ -456,6 +456,7 @@ func TestPresenceSurvivesItsSession(t *testing.T) {
 }
 
 func TestSettings(t *testing.T) {
+	needs(t, 6)
 	ctx := guard(t)
 	c := dial(ctx, t)
 	create(ctx, t, c, "/s", "")
@@ -483,6 +484,7 @@ func TestSettings(t *testing.T) {
 }
 
 func TestCaches(t *testing.T) {
+	needs(t, 6)
 	ctx := guard(t)
 	var w wire
 	c, other := dial(ctx, t, client.WithDialer(w.dial)), dial(ctx, t)
