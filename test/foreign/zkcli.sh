@@ -2,8 +2,8 @@
 # zkcli.sh [CONNECT]
 #
 # Tests zkcli and pkg/client against Apache ZooKeeper: against the servers of CONNECT, or against
-# Debian's own, one and three of them, and 3.9.5 if install.sh has fetched it; without Debian's it says so
-# and ends well.
+# Debian's own, one and three of them, 3.9.5 if install.sh has fetched it, and 3.5, 3.6 and 3.7, whose
+# jars it fetches itself; without any of them it says so and ends well.
 # The same Go tests as "go test" runs against zkd, and, where Apache's own shell is there, the
 # same commands through both shells: what they print on standard output has to be the same.
 set -euo pipefail
@@ -12,7 +12,8 @@ cd "$here/../.."
 
 tests() {
 	ZKD_LIVE_SERVERS=$1 go test -count=1 ./cmd/zkcli ./pkg/client/live
-	[ ! -e /usr/share/java/zookeeper.jar ] || shells "$1"
+	# Of an old server the shells want what it does not know, and each has its own way round that.
+	[ ! -e /usr/share/java/zookeeper.jar ] || [ -n "${jars:-}" ] || shells "$1"
 }
 
 # shells feeds the same lines to both shells.
@@ -35,6 +36,30 @@ plain() {
 		sed -E 's/(Zxid|Owner) = 0x[0-9a-f]{2,}/\1 = 0xN/; s/^([cm])time = .*/\1time = T/; s/[[:space:]]+$//'
 }
 
+# older VERSION fetches the jars of an old server, once.
+older() {
+	local jars=$cache/zookeeper-$1
+	[ ! -e "$jars/complete" ] || return 0
+	rm -rf "$jars"
+	mkdir -p "$jars"
+	cat >"$jars/pom.xml" <<POM
+<project xmlns="http://maven.apache.org/POM/4.0.0">
+  <modelVersion>4.0.0</modelVersion>
+  <groupId>zkd</groupId>
+  <artifactId>foreign-zookeeper</artifactId>
+  <version>1</version>
+  <dependencies>
+    <dependency><groupId>org.apache.zookeeper</groupId><artifactId>zookeeper</artifactId><version>$1</version></dependency>
+    <!-- The server wants these two; it does not pull them in itself. -->
+    <dependency><groupId>io.dropwizard.metrics</groupId><artifactId>metrics-core</artifactId><version>3.2.6</version></dependency>
+    <dependency><groupId>org.xerial.snappy</groupId><artifactId>snappy-java</artifactId><version>1.1.10.5</version></dependency>
+  </dependencies>
+</project>
+POM
+	mvn -q -B -f "$jars/pom.xml" dependency:copy-dependencies -DoutputDirectory="$jars/java"
+	touch "$jars/complete"
+}
+
 work=$(mktemp -d)
 pid=
 stop() {
@@ -47,20 +72,29 @@ if [ $# -gt 0 ]; then
 	tests "$1"
 	exit
 fi
-if [ ! -e /usr/share/java/zookeeper.jar ]; then
-	echo "zkcli.sh: no Apache ZooKeeper here, nothing tested" >&2
-	exit 0
-fi
 cache=${ZKD_FOREIGN_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/zkd-foreign}
-servers=("apache.sh 1" "apache.sh 3")
+servers=()
+if [ -e /usr/share/java/zookeeper.jar ]; then
+	servers+=("apache.sh 1" "apache.sh 3")
+fi
 if compgen -G "$cache/java/zookeeper-3*.jar" >/dev/null; then # install.sh has fetched 3.9.5
 	servers+=("java/zookeeper.sh 3")
 fi
+if command -v mvn >/dev/null; then
+	for version in 3.5.10 3.6.4 3.7.2; do
+		older "$version"
+		servers+=("java/zookeeper.sh 1 $cache/zookeeper-$version")
+	done
+fi
+if [ ${#servers[@]} = 0 ]; then
+	echo "zkcli.sh: no Apache ZooKeeper here, nothing tested" >&2
+	exit 0
+fi
 for server in "${servers[@]}"; do
-	read -r script nodes <<<"$server"
+	read -r script nodes jars <<<"$server"
 	echo "zkcli.sh: against $server"
 	rm -f "$work/connect"
-	"$here/$script" "$nodes" "$work/$script-$nodes" >"$work/connect" 2>"$work/apache.err" &
+	ZKD_FOREIGN_CACHE=${jars:-$cache} "$here/$script" "$nodes" "$work/$script-$nodes${jars##*/}" >"$work/connect" 2>"$work/apache.err" &
 	pid=$!
 	for _ in $(seq 300); do
 		[ ! -s "$work/connect" ] || break
