@@ -45,9 +45,10 @@ export PYTHONDONTWRITEBYTECODE=1
 
 "$here/install.sh"
 python=${ZKD_FOREIGN_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/zkd-foreign}/venv/bin/python
+work=$(mktemp -d)
 # In memory where that is possible: these suites are about answers, and a disk that other jobs keep busy for seconds
 # makes a leader step down, which an unprepared client reports as a lost connection.
-work=$(mktemp -d -p /dev/shm 2>/dev/null || mktemp -d)
+data=$(mktemp -d -p /dev/shm 2>/dev/null || mktemp -d)
 server=
 server_code=0
 passed=0
@@ -67,7 +68,7 @@ stop_server() {
 	wait "$server" || server_code=$?
 	server=
 }
-trap 'stop_server; rm -rf "$work"' EXIT
+trap 'stop_server; rm -rf "$work" "$data"' EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM
 
@@ -106,7 +107,7 @@ start_zkd() {
 	connect=127.0.0.1:$first,127.0.0.1:$((first + 1)),127.0.0.1:$((first + 2))
 	# Not "go run", which would not hand on the signal that stops the ensemble.
 	(cd "$here/../.." && go build -o "$work/zkd" ./cmd/zkd)
-	"$work/zkd" dev --nodes 3 --client-port "$first" --data-dir "$work/data" >"$work/out" 2>"$work/err" &
+	"$work/zkd" dev --nodes 3 --client-port "$first" --data-dir "$data" >"$work/out" 2>"$work/err" &
 	server=$!
 	if ! python3 "$here/await_serving.py" "$connect" 60; then
 		tail -n 40 "$work/err" >&2
@@ -186,9 +187,9 @@ if [ -n "$server" ]; then
 		fi
 	fi
 fi
-if [ "$failed" -gt 0 ] && [ -d "$work/data" ]; then
+if [ "$failed" -gt 0 ] && [ -d "$data/1" ]; then
 	echo "what the servers logged:" >&2
-	grep -hv recovered "$work"/data/*/zkd.log | sort | tail -n 80 >&2
+	grep -hv recovered "$data"/*/zkd.log | sort | tail -n 80 >&2
 fi
 echo "all suites: $passed passed, $failed failed"
 [ "$failed" = 0 ] && [ "$passed" -gt 0 ]
