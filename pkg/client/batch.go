@@ -84,6 +84,22 @@ func (b *Batch) Delete(path string, version int32) {
 	b.node(proto.OpDelete, path, &proto.DeleteRequest{Path: b.c.addChroot(path), Version: version}, nil, func() {})
 }
 
+// Multi sends Client.Multi: each of many in a batch is carried out all or not at all, whatever becomes of the others. What
+// the methods of m returned is filled in after Wait, unless m is among its failures.
+func (b *Batch) Multi(m *Multi) {
+	k, err := b.c.multiCall(m)
+	if err != nil {
+		b.fail(err)
+		return
+	}
+	b.start(k, func(r *proto.Reader, err error) error {
+		if err != nil {
+			return err
+		}
+		return b.c.takeMulti(k, m, r)
+	})
+}
+
 // Get sends Client.Get. A failure is in the result and is none of Wait's.
 func (b *Batch) Get(path string) *Got {
 	res, resp := new(Got), new(proto.GetDataResponse)

@@ -109,8 +109,15 @@ func (e *ConnectError) Error() string {
 	return b.String()
 }
 
-// Unwrap returns ErrConnectionLoss and e.Err.
-func (e *ConnectError) Unwrap() []error { return []error{ErrConnectionLoss, e.Err} }
+// Unwrap makes it an ErrConnectionLoss, an error of its context, and whatever befell the attempts, such as an
+// x509.UnknownAuthorityError.
+func (e *ConnectError) Unwrap() []error {
+	errs := []error{ErrConnectionLoss, e.Err}
+	for _, a := range e.Attempts {
+		errs = append(errs, a.Err)
+	}
+	return errs
+}
 
 // note records an attempt; one that says more than that the context has ended replaces an earlier one.
 func (e *ConnectError) note(addr string, err error, telling bool) {

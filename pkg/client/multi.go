@@ -78,24 +78,36 @@ func (m *Multi) Len() int { return len(m.steps) }
 
 // Multi carries out m. If an operation cannot be carried out, none is; the error then wraps a *MultiError.
 func (c *Client) Multi(ctx context.Context, m *Multi) error {
-	ops := make([]proto.MultiOp, len(m.steps))
-	for i := range m.steps {
-		req, err := c.multiRequest(&m.steps[i])
-		if err != nil {
-			return &OpError{Op: proto.OpMulti, Err: m.fault(i, err)}
-		}
-		ops[i] = proto.MultiOp{Op: m.steps[i].op, Request: req}
+	k, err := c.multiCall(m)
+	if err != nil {
+		return err
 	}
-	req := multiRecord{ops: ops}
-	k := newCall(proto.OpMulti, "", &req)
 	r, err := c.do(ctx, k)
 	if err != nil {
 		return err
 	}
-	if err := c.decode(k, r, &req); err != nil {
+	return c.takeMulti(k, m, r)
+}
+
+func (c *Client) multiCall(m *Multi) (*call, error) {
+	ops := make([]proto.MultiOp, len(m.steps))
+	for i := range m.steps {
+		req, err := c.multiRequest(&m.steps[i])
+		if err != nil {
+			return nil, &OpError{Op: proto.OpMulti, Err: m.fault(i, err)}
+		}
+		ops[i] = proto.MultiOp{Op: m.steps[i].op, Request: req}
+	}
+	return newCall(proto.OpMulti, "", &multiRecord{ops: ops}), nil
+}
+
+// takeMulti decodes the reply to k.
+func (c *Client) takeMulti(k *call, m *Multi, r *proto.Reader) error {
+	var reply multiRecord
+	if err := c.decode(k, r, &reply); err != nil {
 		return err
 	}
-	return c.takeResults(k, m, req.results)
+	return c.takeResults(k, m, reply.results)
 }
 
 func (c *Client) multiRequest(s *step) (proto.Record, error) {

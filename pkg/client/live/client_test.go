@@ -165,6 +165,35 @@ func TestQuota(t *testing.T) {
 	require.ErrorIs(t, c.DeleteQuota(ctx, root), client.ErrNoNode)
 }
 
+func TestBatchOfMultis(t *testing.T) {
+	ctx := guard(t)
+	c := dial(ctx, t)
+	create(ctx, t, c, "/a", "")
+	b := c.Batch(ctx)
+	var good, bad, later client.Multi
+	made, set := good.Create("/b", []byte("1"), client.Persistent, nil), good.Set("/a", []byte("x"), 0)
+	lost := bad.Create("/c", nil, client.Persistent, nil)
+	bad.Check("/a", 0) // good has changed it
+	later.Delete("/b", 0)
+	for _, m := range []*client.Multi{&good, &bad, &later} {
+		b.Multi(m)
+	}
+	var wrong client.Multi
+	wrong.Delete("no path", client.AnyVersion)
+	b.Multi(&wrong)
+	err := b.Wait()
+	var me *client.MultiError
+	require.ErrorAs(t, err, &me)
+	require.ErrorIs(t, err, client.ErrBadVersion)
+	require.ErrorIs(t, err, client.ErrBadArguments)
+	require.Equal(t, "/b", made.Path)
+	require.EqualValues(t, 1, set.Stat.Version)
+	require.Empty(t, lost.Path)
+	names, _, err := c.Children(ctx, "/")
+	require.NoError(t, err)
+	require.Equal(t, []string{"a"}, names)
+}
+
 func TestBatch(t *testing.T) {
 	ctx := guard(t)
 	c := dial(ctx, t)
