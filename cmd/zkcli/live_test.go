@@ -4,9 +4,13 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"crypto/tls"
 	"encoding/json"
+	"encoding/pem"
 	"fmt"
+	"io"
 	"net"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -182,7 +186,7 @@ func firstLine(text []byte) string {
 func needs(t *testing.T, minor int) {
 	t.Helper()
 	first, _, _ := strings.Cut(liveServers(t), ",")
-	answer, err := fourLetters(t.Context(), nil, first, "srvr")
+	answer, err := fourLetters(t.Context(), new(config).dialer(), first, "srvr")
 	require.NoError(t, err)
 	if version := parseWords(answer, ": ")["Zookeeper version"]; minorVersion(version) < minor {
 		t.Skipf("ZooKeeper %s: needs 3.%d", version, minor)
@@ -223,6 +227,57 @@ func replayLive(t *testing.T, server, script string, json bool) string {
 		}
 	}
 	return strings.ReplaceAll(all.String(), server, "SERVERS")
+}
+
+// secureFront puts TLS before the first server and returns its own address and a file with the certificate.
+func secureFront(t *testing.T) (addr, ca string) {
+	t.Helper()
+	first, _, _ := strings.Cut(liveServers(t), ",")
+	certified := httptest.NewTLSServer(nil) // for its certificate, which is for 127.0.0.1
+	certified.Close()
+	ca = filepath.Join(t.TempDir(), "ca.pem")
+	pemBytes := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: certified.Certificate().Raw})
+	require.NoError(t, os.WriteFile(ca, pemBytes, 0o600))
+	ln, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{MinVersion: tls.VersionTLS12, Certificates: certified.TLS.Certificates})
+	require.NoError(t, err)
+	t.Cleanup(func() { ln.Close() })
+	go func() {
+		for {
+			outer, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			inner, err := net.Dial("tcp", first)
+			if err != nil {
+				outer.Close()
+				continue
+			}
+			for _, ends := range [][2]net.Conn{{inner, outer}, {outer, inner}} {
+				go func() {
+					io.Copy(ends[0], ends[1])
+					inner.Close()
+					outer.Close()
+				}()
+			}
+		}
+	}()
+	return ln.Addr().String(), ca
+}
+
+func TestTLS(t *testing.T) {
+	addr, ca := secureFront(t)
+	code, out, errs := zkcli(t, addr, "", "--tls-ca", ca, "ls", "/zookeeper")
+	require.Equal(t, exitOK, code, errs)
+	require.Contains(t, out, "quota")
+	code, out, errs = zkcli(t, addr, "", "--tls-ca", ca, "status")
+	require.Equal(t, exitOK, code, errs)
+	require.Regexp(t, "leader|follower|standalone", out)
+	code, out, errs = zkcli(t, addr, "status\nls /\n", "--tls-ca", ca)
+	require.Equal(t, exitOK, code, errs)
+	require.Contains(t, out, addr)
+	code, _, errs = zkcli(t, addr, "", "--timeout", "100", "--tls-ca", os.Args[0], "ls", "/")
+	require.Equal(t, exitFailed, code)
+	require.Contains(t, errs, "holds no certificate")
 }
 
 func TestBench(t *testing.T) {

@@ -102,6 +102,15 @@ func (cfg *config) options() ([]client.Option, error) {
 	if !cfg.usesTLS() {
 		return opts, nil
 	}
+	t, err := cfg.tlsConfig()
+	if err != nil {
+		return nil, err
+	}
+	return append(opts, client.WithTLS(t)), nil
+}
+
+// tlsConfig reads the TLS files.
+func (cfg *config) tlsConfig() (*tls.Config, error) {
 	t := &tls.Config{MinVersion: tls.VersionTLS12}
 	if cfg.ca != "" {
 		pem, err := os.ReadFile(cfg.ca)
@@ -120,7 +129,35 @@ func (cfg *config) options() ([]client.Option, error) {
 		}
 		t.Certificates = []tls.Certificate{pair}
 	}
-	return append(opts, client.WithTLS(t)), nil
+	return t, nil
+}
+
+// dialer connects as sessions do, for the four-letter words.
+func (cfg *config) dialer() dialer {
+	d := cfg.dial
+	if d == nil {
+		d = new(net.Dialer).DialContext
+	}
+	if !cfg.usesTLS() {
+		return d
+	}
+	return func(ctx context.Context, network, addr string) (net.Conn, error) {
+		t, err := cfg.tlsConfig()
+		if err != nil {
+			return nil, err
+		}
+		nc, err := d(ctx, network, addr)
+		if err != nil {
+			return nil, err
+		}
+		t.ServerName, _, _ = net.SplitHostPort(addr)
+		secure := tls.Client(nc, t)
+		if err := secure.HandshakeContext(ctx); err != nil {
+			nc.Close()
+			return nil, err
+		}
+		return secure, nil
+	}
 }
 
 func (cfg *config) usesTLS() bool { return cfg.ca != "" || cfg.cert != "" || cfg.secure }

@@ -28,7 +28,7 @@ func (sh *shell) olderThan(ctx context.Context, minor int) bool {
 	if _, known := sh.minors[addr]; !known {
 		ctx, cancel := context.WithTimeout(ctx, rolePatience)
 		defer cancel()
-		answer, _ := fourLetters(ctx, sh.cfg.dial, addr, "srvr")
+		answer, _ := fourLetters(ctx, sh.cfg.dialer(), addr, "srvr")
 		if sh.minors == nil {
 			sh.minors = make(map[string]int)
 		}

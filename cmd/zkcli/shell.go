@@ -306,7 +306,7 @@ func (sh *shell) prompt() string {
 		}
 		server = sh.c.Server()
 	}
-	if role := sh.role.of(sh.ctx, sh.cfg.dial, server); role != "" && tint == green {
+	if role := sh.role.of(sh.ctx, sh.cfg.dialer(), server); role != "" && tint == green {
 		state += ", " + role
 	}
 	return fmt.Sprintf("[zk: %s(%s) %d] ", server, sh.screen.paint(tint, state), sh.past.count())
@@ -340,9 +340,6 @@ type dialer = func(ctx context.Context, network, addr string) (net.Conn, error)
 
 // fourLetters asks a server one of its four-letter words.
 func fourLetters(ctx context.Context, dial dialer, addr, word string) (string, error) {
-	if dial == nil {
-		dial = new(net.Dialer).DialContext
-	}
 	nc, err := dial(ctx, "tcp", addr)
 	if err != nil {
 		return "", err

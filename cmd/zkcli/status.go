@@ -24,10 +24,11 @@ type memberStatus struct {
 	lag                                                                     string
 }
 
-// members are the addresses of all servers: of the configuration if a session tells it, else of the connect string.
+// members are the addresses of all servers: of the configuration if a session tells it, else of the connect string. With TLS
+// only the latter are of use: the configuration has the ports without.
 func (sh *shell) members(ctx context.Context) []string {
 	var addrs []string
-	if sh.c != nil && sh.c.Err() == nil {
+	if sh.c != nil && sh.c.Err() == nil && !sh.cfg.usesTLS() {
 		limited, cancel := context.WithTimeout(ctx, memberPatience)
 		defer cancel()
 		if data, _, err := sh.c.Config(limited); err == nil {
@@ -78,7 +79,7 @@ func (sh *shell) askMember(ctx context.Context, addr string) memberStatus {
 	ctx, cancel := context.WithTimeout(ctx, memberPatience)
 	defer cancel()
 	m := memberStatus{addr: addr}
-	answer, err := fourLetters(ctx, sh.cfg.dial, addr, "srvr")
+	answer, err := fourLetters(ctx, sh.cfg.dialer(), addr, "srvr")
 	if err != nil {
 		m.err = err
 		return m
@@ -91,7 +92,7 @@ func (sh *shell) askMember(ctx context.Context, addr string) memberStatus {
 	m.role, m.zxid, m.latency, m.connections = w["Mode"], w["Zxid"], w["Latency min/avg/max"], w["Connections"]
 	m.outstanding = w["Outstanding"]
 	m.version, _, _ = strings.Cut(w["Zookeeper version"], ",")
-	if answer, err := fourLetters(ctx, sh.cfg.dial, addr, "mntr"); err == nil { // a word that few servers permit
+	if answer, err := fourLetters(ctx, sh.cfg.dialer(), addr, "mntr"); err == nil { // a word that few servers permit
 		m.epochWord = parseWords(answer, "\t")["zk_epoch"]
 	}
 	m.received, _ = strconv.ParseInt(w["Received"], 10, 64)
@@ -292,7 +293,7 @@ func (sh *shell) sessions(ctx context.Context, addrs []string) map[string]int {
 		wg.Go(func() {
 			ctx, cancel := context.WithTimeout(ctx, memberPatience)
 			defer cancel()
-			answer, err := fourLetters(ctx, sh.cfg.dial, addr, "cons")
+			answer, err := fourLetters(ctx, sh.cfg.dialer(), addr, "cons")
 			if err != nil {
 				return
 			}
