@@ -2,9 +2,11 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"errors"
 	"io"
 	"os"
+	"os/signal"
 	"strings"
 
 	"golang.org/x/term"
@@ -32,20 +34,24 @@ func (sh *shell) interact() int {
 }
 
 // interactTerminal has line editing, completion, and a history that the arrow keys walk through. The terminal is raw only
-// while a line is edited: while a command runs, Ctrl-C is a signal that ends the command.
+// while a line is edited: while a command runs, Ctrl-C is a signal that ends the command. It must not end the shell when it
+// comes a little late, after the command, or while a pager or an editor runs.
 func (sh *shell) interactTerminal(f *os.File) int {
+	late := make(chan os.Signal, 1)
+	signal.Notify(late, os.Interrupt)
+	defer signal.Stop(late)
 	sh.screen.stderr("Welcome to ZooKeeper!\n")
 	sh.past.read()
 	t := term.NewTerminal(struct {
 		io.Reader
 		io.Writer
-	}{f, sh.screen.out}, "")
+	}{&freshLine{r: f}, sh.screen.out}, "")
 	t.History = sh.past
 	t.AutoCompleteCallback = (&keys{sh: sh}).press
 	for !sh.quitting {
 		text, err := sh.edit(f, t)
 		switch {
-		case errors.Is(err, io.EOF): // Ctrl-D, or Ctrl-C on the prompt
+		case errors.Is(err, io.EOF): // Ctrl-D
 			return sh.leave(exitOK)
 		case err != nil:
 			sh.screen.fault(err.Error() + "\n")
@@ -54,6 +60,28 @@ func (sh *shell) interactTerminal(f *os.File) int {
 		sh.line(text)
 	}
 	return sh.leave(exitOK)
+}
+
+// freshLine makes Ctrl-C drop the line that is edited: for the terminal's library it is the end of input.
+type freshLine struct {
+	r    io.Reader
+	rest []byte
+}
+
+// To the end of the line, delete it, Enter.
+const dropLine = "\x05\x15\r"
+
+func (l *freshLine) Read(b []byte) (int, error) {
+	if len(l.rest) == 0 {
+		n, err := l.r.Read(b)
+		l.rest = bytes.ReplaceAll(b[:n], []byte{'C' - '@'}, []byte(dropLine))
+		if err != nil {
+			return copy(b, l.rest), err
+		}
+	}
+	n := copy(b, l.rest)
+	l.rest = l.rest[n:]
+	return n, nil
 }
 
 // leave keeps the history.

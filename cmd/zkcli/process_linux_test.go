@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 )
 
 // asMain makes the test binary be zkcli.
@@ -46,6 +47,23 @@ func TestCtrlCEndsTheCommand(t *testing.T) {
 		require.Equal(t, exitOK, code, errs)
 	}
 	press(t, user, "\x03")
+	screen.wait(" 1] ")
+	press(t, user, "\x04")
+	require.Equal(t, exitOK, <-exited)
+}
+
+// A Ctrl-C while the pager shows what a command has found, when no command runs, does not end the shell.
+func TestCtrlCInThePagerLeavesTheShell(t *testing.T) {
+	server := chroot(t)
+	pager := filepath.Join(t.TempDir(), "pager")
+	require.NoError(t, os.WriteFile(pager, []byte("#!/bin/sh\ntrap 'echo pager interrupted; exit' INT\necho pager waits\nwhile :; do sleep 0.01; done\n"), 0o700))
+	user, screen, exited := inTerminal(t, []string{"PAGER=" + pager}, "--server", server)
+	screen.wait(" 0] ")
+	require.NoError(t, unix.IoctlSetWinsize(int(user.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: 10, Col: 120}))
+	press(t, user, "help\r")
+	screen.wait("pager waits")
+	press(t, user, "\x03")
+	screen.wait("pager interrupted")
 	screen.wait(" 1] ")
 	press(t, user, "\x04")
 	require.Equal(t, exitOK, <-exited)

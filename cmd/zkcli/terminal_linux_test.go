@@ -119,6 +119,13 @@ func TestTerminal(t *testing.T) {
 	keys("nc /\r")
 	require.Contains(t, screen.wait(prompt(6)), "Sync is OK\r\n")
 
+	// Ctrl-C drops the line, wherever the cursor is, and does not end the shell.
+	keys("create /never x\x1b[D\x03")
+	screen.wait("create /never")
+	screen.wait(prompt(6))
+	keys("stat /never\r")
+	require.Contains(t, screen.wait(prompt(7)), "Node does not exist: /never\r\n")
+
 	keys("\x04")
 	require.Equal(t, exitOK, <-code)
 }

@@ -433,6 +433,9 @@ func (sh *shell) side(ctx context.Context, where, auth string) ([]record, error)
 	if file, ok := strings.CutPrefix(where, "file:"); ok {
 		return sh.exported(file)
 	}
+	if !strings.Contains(where, "/") { // no node, here or elsewhere
+		return sh.exported(where)
+	}
 	c, path, done, err := sh.elsewhere(ctx, where, auth)
 	if err != nil {
 		return nil, err

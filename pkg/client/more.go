@@ -66,6 +66,9 @@ func (c *Client) CreateAll(ctx context.Context, path string, acl []ACL) error {
 // Ephemerals returns the paths of this session's ephemeral nodes that begin with prefix, sorted. With a chroot only those
 // below it are there.
 func (c *Client) Ephemerals(ctx context.Context, prefix string) ([]string, error) {
+	if !strings.HasPrefix(prefix, "/") {
+		return nil, &OpError{Op: proto.OpGetEphemerals, Path: prefix, Err: proto.ValidatePath(prefix)}
+	}
 	whole := c.chroot + prefix
 	k := newCall(proto.OpGetEphemerals, prefix, &proto.GetEphemeralsRequest{PrefixPath: whole})
 	var resp proto.GetEphemeralsResponse
