@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -183,11 +184,7 @@ func errorText(err error) string {
 		return trouble.Error()
 	}
 	if many, ok := err.(interface{ Unwrap() []error }); ok {
-		var lines []string
-		for _, e := range many.Unwrap() {
-			lines = append(lines, errorText(e))
-		}
-		return strings.Join(lines, "\n")
+		return manyTexts(many.Unwrap())
 	}
 	var oe *client.OpError
 	switch {
@@ -201,6 +198,35 @@ func errorText(err error) string {
 		text += "\nIt may have been carried out nevertheless."
 	}
 	return text
+}
+
+// manyTexts tells each fault once, and of very many the first ones: a thousand requests may fail for one reason.
+func manyTexts(errs []error) string {
+	const enough = 10
+	var texts []string
+	more := 0
+	for _, e := range errs {
+		text := errorText(e)
+		switch {
+		case slices.Contains(texts, text):
+		case len(texts) < enough:
+			texts = append(texts, text)
+		default:
+			more++
+		}
+	}
+	if more > 0 {
+		texts = append(texts, fmt.Sprintf("… and %d more like these", more))
+	}
+	return strings.Join(texts, "\n")
+}
+
+// partly tells how far a command came before it failed.
+func partly(err error, what string, done, all int) error {
+	if err == nil || done == 0 {
+		return err
+	}
+	return errors.Join(err, spoken(fmt.Sprintf("%d of %s %s before that.", done, plural(int64(all), "node"), what)))
 }
 
 // errorFields is errorText for --output json.

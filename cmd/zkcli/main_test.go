@@ -3,6 +3,8 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
+	"fmt"
 	"net"
 	"os"
 	"strings"
@@ -15,6 +17,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/zkd-project/zkd/pkg/client"
+	"github.com/zkd-project/zkd/proto"
 )
 
 func TestParseArgs(t *testing.T) {
@@ -204,6 +207,22 @@ func TestScreenGivesWayToTheLineBeingEdited(t *testing.T) {
 	s.stderr("d\n")
 	require.Equal(t, "a\nd\n", out.String())
 	require.Equal(t, "b\r\nc\r\n", edited.String())
+}
+
+func TestManyFaultsAreToldOnceAndBriefly(t *testing.T) {
+	var errs []error
+	for i := range 500 {
+		errs = append(errs, &client.OpError{Op: proto.OpCreate, Path: fmt.Sprint("/", i), Err: context.Canceled, MaybeApplied: true})
+	}
+	require.Equal(t, "interrupted\nIt may have been carried out nevertheless.", errorText(errors.Join(errs...)))
+	for i := range 20 {
+		errs = append(errs, &client.OpError{Op: proto.OpCreate, Path: fmt.Sprint("/", i), Err: client.ErrNoNode})
+	}
+	text := errorText(partly(errors.Join(errs...), "were written", 3, 2000))
+	require.Contains(t, text, "Node does not exist: /0\n")
+	require.Contains(t, text, "\n… and 11 more like these")
+	require.Contains(t, text, "\n3 of 2000 nodes were written before that.")
+	require.LessOrEqual(t, strings.Count(text, "\n"), 13)
 }
 
 func TestUncertainWriteSaysSo(t *testing.T) {

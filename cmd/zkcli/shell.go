@@ -255,6 +255,11 @@ func (sh *shell) perform(cmd *command, a *arguments) (result, error) {
 	return res, err
 }
 
+// userStopped reports whether Ctrl-C has ended a command's context, and not the server's absence.
+func userStopped(ctx context.Context) bool {
+	return ctx.Err() == context.Canceled && context.Cause(ctx) != error(client.ErrConnectionLoss)
+}
+
 func (sh *shell) report(name, path string, res result) {
 	res.field("command", name)
 	if _, own := res.fields["path"]; path != "" && !own {

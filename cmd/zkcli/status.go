@@ -236,7 +236,7 @@ func top(ctx context.Context, sh *shell, a *arguments) (result, error) {
 				return res, nil
 			}
 		case <-ctx.Done():
-			if context.Cause(ctx) == context.Canceled {
+			if userStopped(ctx) {
 				return res, nil // Ctrl-C is how it ends
 			}
 			return res, context.Cause(ctx)

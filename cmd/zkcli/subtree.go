@@ -171,9 +171,10 @@ func deleteAll(ctx context.Context, sh *shell, a *arguments) (result, error) {
 	res.field("deleted", len(paths))
 	prog := sh.progress("deleted", len(paths))
 	defer prog.end()
+	all := len(paths)
 	for len(paths) > 0 {
 		var m client.Multi
-		size := 0
+		size, gone := 0, all-len(paths)
 		for len(paths) > 0 && m.Len() < batch && size < maxBatchBytes {
 			last := paths[len(paths)-1]
 			paths = paths[:len(paths)-1]
@@ -183,9 +184,9 @@ func deleteAll(ctx context.Context, sh *shell, a *arguments) (result, error) {
 		if err := sh.c.Multi(ctx, &m); err != nil {
 			var which *client.MultiError
 			if errors.As(err, &which) {
-				return result{}, errors.Join(errSubtree, explain(which.Path, which.Err))
+				return result{}, partly(errors.Join(errSubtree, explain(which.Path, which.Err)), "were deleted", gone, all)
 			}
-			return result{}, err
+			return result{}, partly(err, "were deleted", gone, all)
 		}
 		prog.add(m.Len())
 	}

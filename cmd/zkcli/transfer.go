@@ -130,10 +130,11 @@ func plant(ctx context.Context, sh *shell, c *client.Client, root string, record
 	prog := sh.progress("written", len(records))
 	defer prog.end()
 	const chunk = 500
+	all := len(records)
 	for len(records) > 0 {
 		n := min(chunk, len(records))
 		if err := plantChunk(ctx, c, root, records[:n], p); err != nil {
-			return err
+			return partly(err, "were written", all-len(records), all)
 		}
 		records = records[n:]
 		prog.add(n)

@@ -31,7 +31,7 @@ func watchCommand(ctx context.Context, sh *shell, a *arguments) (result, error) 
 	for e, err := range s.Events(limited) {
 		switch {
 		case err == nil:
-		case errors.Is(err, context.Canceled) && context.Cause(ctx) == context.Canceled:
+		case errors.Is(err, context.Canceled) && userStopped(ctx):
 			return res, nil // Ctrl-C is how it ends
 		case errors.Is(err, context.DeadlineExceeded):
 			return res, &negative{fmt.Sprintf("%s within %s", plural(seen, "event"), a.str("timeout"))}
