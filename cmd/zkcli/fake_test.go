@@ -83,6 +83,19 @@ func (f *fake) leave() {
 	}
 }
 
+// comeBack accepts connections again.
+func (f *fake) comeBack() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.away = false
+}
+
+func (f *fake) isAway() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.away
+}
+
 // notify sends an event to all clients, as if somebody else had caused it.
 func (f *fake) notify(typ proto.EventType, path string) {
 	f.mu.Lock()

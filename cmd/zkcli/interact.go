@@ -101,9 +101,11 @@ func (sh *shell) edit(f *os.File, t *term.Terminal) (string, error) {
 	if width, height, err := term.GetSize(int(f.Fd())); err == nil && width > 0 {
 		t.SetSize(width, height)
 	}
-	t.SetPrompt(sh.prompt())
-	sh.screen.edit(t)
-	defer sh.screen.edit(nil)
+	number := sh.past.count()
+	prompt := func() string { return sh.prompt(number) }
+	sh.screen.edit(t, prompt)
+	defer sh.screen.edit(nil, nil)
+	t.SetPrompt(prompt())
 	text, err := t.ReadLine()
 	if errors.Is(err, io.EOF) {
 		t.Write([]byte("\n"))

@@ -72,6 +72,10 @@ func listen(t *testing.T, f *fake) (addr string) {
 			if err != nil {
 				return
 			}
+			if f.isAway() {
+				nc.Close()
+				continue
+			}
 			conns.Go(func() { f.serve(nc) })
 		}
 	})
@@ -150,10 +154,10 @@ func bubble(t *testing.T, test func(t *testing.T, f *fake, sh *shell, out *bytes
 
 func TestCommandDoesNotWaitForeverForALostServer(t *testing.T) {
 	bubble(t, func(t *testing.T, f *fake, sh *shell, out *bytes.Buffer) {
-		require.Contains(t, sh.prompt(), "(CONNECTED) 0] ")
+		require.Contains(t, sh.prompt(0), "(CONNECTED) 0] ")
 		f.leave()
 		synctest.Wait()
-		require.Contains(t, sh.prompt(), "(CONNECTING) 0] ")
+		require.Contains(t, sh.prompt(0), "(CONNECTING) 0] ")
 		begin := time.Now()
 		require.Equal(t, exitFailed, sh.line("set /a x"))
 		require.Equal(t, 30*time.Second, time.Since(begin))
@@ -200,10 +204,10 @@ func TestScreenGivesWayToTheLineBeingEdited(t *testing.T) {
 	var out, edited bytes.Buffer
 	s := &screen{out: &out, err: &out}
 	s.stdout("a\n")
-	s.edit(term.NewTerminal(&edited, "> "))
+	s.edit(term.NewTerminal(&edited, "> "), nil)
 	s.stdout("b\n")
 	s.stderr("c\n")
-	s.edit(nil)
+	s.edit(nil, nil)
 	s.stderr("d\n")
 	require.Equal(t, "a\nd\n", out.String())
 	require.Equal(t, "b\r\nc\r\n", edited.String())

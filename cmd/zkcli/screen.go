@@ -20,6 +20,7 @@ type screen struct {
 	mu       sync.Mutex
 	out, err io.Writer
 	editing  *term.Terminal // nil if no line is being edited
+	prompt   func() string  // of that line, as it is now
 }
 
 func newScreen(out, err io.Writer, mode colorMode) *screen {
@@ -49,10 +50,21 @@ func (s *screen) print(w io.Writer, text string) {
 	io.WriteString(w, text) // a reader that is gone is no reason to stop: the command may be a write
 }
 
-func (s *screen) edit(t *term.Terminal) {
+// edit sets the terminal whose line is being edited, nil for none. prompt is asked for it again when the session changes.
+func (s *screen) edit(t *term.Terminal, prompt func() string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.editing = t
+	s.editing, s.prompt = t, prompt
+}
+
+// newPrompt brings the prompt of a line that is being edited up to date; what is printed next shows it.
+func (s *screen) newPrompt() {
+	s.mu.Lock()
+	t, prompt := s.editing, s.prompt
+	s.mu.Unlock()
+	if t != nil {
+		t.SetPrompt(prompt()) // of the next line at worst, which sets its own
+	}
 }
 
 // The colours.

@@ -125,6 +125,7 @@ func (sh *shell) followStates(states <-chan client.State) {
 				lost.Stop()
 			}
 			if s != client.StateClosed {
+				sh.screen.newPrompt()
 				sh.showState(s)
 			}
 		case <-lost.C:
@@ -297,8 +298,8 @@ func (sh *shell) line(text string) int {
 	return sh.execute(words)
 }
 
-// prompt shows the server, the session's state and the server's role.
-func (sh *shell) prompt() string {
+// prompt shows the server, the session's state, the server's role and the number of the line.
+func (sh *shell) prompt(number int) string {
 	server, state, tint := sh.server, "CLOSED", red
 	if sh.c != nil {
 		switch s := sh.c.State(); {
@@ -314,11 +315,12 @@ func (sh *shell) prompt() string {
 	if role := sh.role.of(sh.ctx, sh.cfg.dialer(), server); role != "" && tint == green {
 		state += ", " + role
 	}
-	return fmt.Sprintf("[zk: %s(%s) %d] ", server, sh.screen.paint(tint, state), sh.past.count())
+	return fmt.Sprintf("[zk: %s(%s) %d] ", server, sh.screen.paint(tint, state), number)
 }
 
 // roleCache remembers the role of the server that the prompt names, for a while.
 type roleCache struct {
+	mu         sync.Mutex // guards what follows: two goroutines make prompts
 	addr, role string
 	asked      time.Time
 }
@@ -332,6 +334,8 @@ func (r *roleCache) of(ctx context.Context, dial dialer, addr string) string {
 	if addr == "" {
 		return ""
 	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	if addr != r.addr || time.Since(r.asked) > roleKept {
 		ctx, cancel := context.WithTimeout(ctx, rolePatience)
 		defer cancel()

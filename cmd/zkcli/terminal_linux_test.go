@@ -119,6 +119,12 @@ func TestTerminal(t *testing.T) {
 	keys("nc /\r")
 	require.Contains(t, screen.wait(prompt(6)), "Sync is OK\r\n")
 
+	// The prompt knows of a lost connection though nobody presses a key.
+	f.leave()
+	require.Contains(t, screen.wait("(CONNECTING) 6] "), "state:Disconnected")
+	f.comeBack()
+	require.Contains(t, screen.wait(prompt(6)), "state:SyncConnected")
+
 	// Ctrl-C drops the line, wherever the cursor is, and does not end the shell.
 	keys("create /never x\x1b[D\x03")
 	screen.wait("create /never")
