@@ -174,20 +174,27 @@ func completeWords(_ context.Context, sh *shell, words []string) string {
 var scripts = map[string]string{
 	"bash": `# bash completion for zkcli; put it where bash looks for completions, or: source <(zkcli completion bash)
 _zkcli() {
-	local cur=${COMP_WORDS[COMP_CWORD]} i=1 options=()
-	while ((i < COMP_CWORD)); do
-		case ${COMP_WORDS[i]} in
-		-server | --server | -timeout | --timeout | --output | --color) options+=("${COMP_WORDS[i]}" "${COMP_WORDS[i + 1]}"); ((i += 2)) ;;
-		-*) options+=("${COMP_WORDS[i]}"); ((i += 1)) ;;
+	# Not COMP_WORDS: the colon of host:port would be a word of its own.
+	local line=${COMP_LINE:0:COMP_POINT} words cur last i=1 options=()
+	read -ra words <<<"$line"
+	[[ $line == *[[:space:]] ]] && words+=("")
+	last=$((${#words[@]} - 1))
+	cur=${words[last]}
+	while ((i < last)); do
+		case ${words[i]} in
+		-server | --server | -timeout | --timeout | --output | --color) options+=("${words[i]}" "${words[i + 1]}"); ((i += 2)) ;;
+		-*) options+=("${words[i]}"); ((i += 1)) ;;
 		*) break ;;
 		esac
 	done
-	if ((i >= COMP_CWORD)) && [[ $cur == -* ]]; then
+	((i <= last)) || return
+	if ((i == last)) && [[ $cur == -* ]]; then
 		mapfile -t COMPREPLY < <(compgen -W "--server --timeout --output --color --readonly --help" -- "$cur")
 		return
 	fi
-	mapfile -t COMPREPLY < <(zkcli "${options[@]}" --complete -- "${COMP_WORDS[@]:i:COMP_CWORD-i+1}" 2>/dev/null)
+	mapfile -t COMPREPLY < <(zkcli "${options[@]}" --complete -- "${words[@]:i}" 2>/dev/null)
 	[[ ${#COMPREPLY[@]} == 1 && ${COMPREPLY[0]} == /* ]] && compopt -o nospace
+	[[ $COMP_WORDBREAKS != *:* ]] || COMPREPLY=("${COMPREPLY[@]#"${cur%"${cur##*:}"}"}") # bash replaces what is behind the colon
 }
 complete -o default -F _zkcli zkcli
 `,

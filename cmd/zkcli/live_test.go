@@ -3,7 +3,6 @@ package main
 import (
 	"bufio"
 	"bytes"
-	"context"
 	"crypto/tls"
 	"encoding/json"
 	"encoding/pem"
@@ -423,23 +422,36 @@ func TestCompletion(t *testing.T) {
 }
 
 // The scripts do in a real shell what they should.
-func TestBashCompletion(t *testing.T) {
-	bash, err := exec.LookPath("bash")
-	if err != nil {
-		t.Skip("no bash here")
-	}
+func TestCompletionScripts(t *testing.T) {
 	dir := t.TempDir()
 	fake := filepath.Join(dir, "zkcli")
 	require.NoError(t, os.WriteFile(fake, []byte("#!/bin/sh\necho \"$*\"\n"), 0o700))
-	script := scripts["bash"] + `
-COMP_WORDS=(zkcli --server h:1 get -s /a) COMP_CWORD=5
+	for _, c := range []struct{ shell, before, after string }{
+		{"bash", "", `
+COMP_LINE='zkcli --server h:1 get -s /a'; COMP_POINT=${#COMP_LINE}
 _zkcli
-echo "${COMPREPLY[0]}"`
-	cmd := exec.CommandContext(context.Background(), bash, "-c", script)
-	cmd.Env = append(os.Environ(), "PATH="+dir+":"+os.Getenv("PATH"))
-	out, err := cmd.Output()
-	require.NoError(t, err)
-	require.Equal(t, "--server h:1 --complete -- get -s /a\n", string(out))
+echo "${COMPREPLY[0]}"`},
+		{"zsh", `
+compdef() { }
+compadd() { while [[ $1 != -- ]]; do shift; done; shift; print -l -- "$@"; }
+`, `
+words=(zkcli --server h:1 get -s /a) CURRENT=6
+_zkcli`},
+		{"fish", "", `
+complete -C 'zkcli --server h:1 get -s /a'`},
+	} {
+		t.Run(c.shell, func(t *testing.T) {
+			shell, err := exec.LookPath(c.shell)
+			if err != nil {
+				t.Skip("not installed")
+			}
+			cmd := exec.CommandContext(t.Context(), shell, "-c", c.before+scripts[c.shell]+c.after)
+			cmd.Env = append(os.Environ(), "HOME="+dir, "PATH="+dir+":"+os.Getenv("PATH"))
+			out, err := cmd.CombinedOutput()
+			require.NoError(t, err, string(out))
+			require.Equal(t, "--server h:1 --complete -- get -s /a\n", string(out))
+		})
+	}
 }
 
 func TestProgressLine(t *testing.T) {
