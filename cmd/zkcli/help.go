@@ -120,7 +120,7 @@ func man() string {
 		}
 	}
 	b.WriteString(".SH KEYS\nTab completes commands, options and paths. Ctrl\\-R puts the latest line of the history that holds what is typed;\n" +
-		"again: the one before. Ctrl\\-C ends the command that runs, Ctrl\\-D the shell.\n")
+		"again: the one before. Ctrl\\-C ends the command that runs or drops the line, Ctrl\\-D the shell.\n")
 	b.WriteString(".SH ENVIRONMENT\n.TP\n.B NO_COLOR\nIf not empty, no colours.\n.TP\n.B PAGER\nShows what is longer than the screen, less \\-FRX unless set.\n" +
 		".TP\n.B EDITOR, VISUAL\nFor edit.\n.TP\n.B ZKCLI_HISTORY\nFile of the history, ~/.zkcli_history unless set; empty for none.\n")
 	b.WriteString(".SH EXIT STATUS\n0 done, 1 failed, 2 wrong usage, 3 the answer is no (diff, wait, watch with \\-\\-timeout).\n")
