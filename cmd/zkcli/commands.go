@@ -169,8 +169,15 @@ func findCommand(name string) *command {
 }
 
 func checkCommand(name string) error {
-	if findCommand(name) == nil {
-		return spoken("Command not found: Command not found " + name)
+	if findCommand(name) != nil {
+		return nil
 	}
-	return nil
+	text := "Command not found: Command not found " + name
+	if instead := gone[name]; instead != "" {
+		text += "\nIt left zkCli.sh with version 3.6; " + instead + " is what it did."
+	}
+	return spoken(text)
 }
+
+// gone are commands that zkCli.sh once had.
+var gone = map[string]string{"rmr": "deleteall", "ls2": "ls -s"}

@@ -213,6 +213,15 @@ func TestScreenGivesWayToTheLineBeingEdited(t *testing.T) {
 	require.Equal(t, "b\r\nc\r\n", edited.String())
 }
 
+func TestCommandsThatAreGone(t *testing.T) {
+	require.EqualError(t, checkCommand("rmr"), "Command not found: Command not found rmr\nIt left zkCli.sh with version 3.6; deleteall is what it did.")
+	require.EqualError(t, checkCommand("frob"), "Command not found: Command not found frob")
+	for _, instead := range gone {
+		name, _, _ := strings.Cut(instead, " ")
+		require.NoError(t, checkCommand(name))
+	}
+}
+
 func TestManyFaultsAreToldOnceAndBriefly(t *testing.T) {
 	var errs []error
 	for i := range 500 {
