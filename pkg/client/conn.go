@@ -29,6 +29,7 @@ type conn struct {
 	pending  []*call // sent and not answered, in order; guarded by Client.mu
 	rearming int     // setWatches2 requests without an answer; the reader's
 	auths    []*call // likewise, for credentials, whose replies may overtake; guarded by Client.mu
+	useful   bool    // a request was answered; guarded by Client.mu
 
 	once  sync.Once
 	dead  chan struct{} // closed when cause is set

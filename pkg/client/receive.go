@@ -54,6 +54,7 @@ func (c *Client) onReply(cn *conn, h *proto.ReplyHeader, body []byte) error {
 	k := cn.pending[0]
 	cn.pending[0] = nil
 	cn.pending = cn.pending[1:]
+	cn.useful = true
 	c.counts.replies.Add(1)
 	c.lastZxid = max(c.lastZxid, h.Zxid)
 	if k.watch != nil {

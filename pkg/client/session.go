@@ -29,7 +29,7 @@ func (c *Client) run(ctx context.Context, cn *conn) {
 			c.end(ErrClosed) // if Close began, and the connection broke before it came to that
 			return
 		}
-		if time.Since(began) >= maxBackoff {
+		if time.Since(began) >= maxBackoff || c.wasUseful(cn) {
 			back.reset() // it was a real connection, not one that is cut as soon as it is made
 		}
 		if cn, err = c.connect(ctx, back); err != nil {
@@ -39,6 +39,12 @@ func (c *Client) run(ctx context.Context, cn *conn) {
 			return
 		}
 	}
+}
+
+func (c *Client) wasUseful(cn *conn) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return cn.useful
 }
 
 // connect tries server after server until one takes the session. It returns ErrSessionExpired if one refuses it, or a
