@@ -27,7 +27,7 @@ type snapshotter struct {
 	running atomic.Bool
 	last    atomic.Int64 // when something was applied, by the monotonic clock
 
-	// Owned by the loop.
+	// Owned by the turn.
 	txns, dueTxns   int
 	bytes, dueBytes int64
 	at              zab.Position // last applied

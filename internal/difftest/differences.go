@@ -21,7 +21,7 @@ var chosenDifferences = []chosen{
 	{name: "createSession from a client", reason: "refused here as an unknown request; the original opens a second session on the connection"},
 	{name: "createTTL without a TTL", reason: "an error here; the original stops serving"},
 	{name: "a quota on the root", reason: "an error here; the original stops serving"},
-	{name: "unreadable quota statistics", reason: "computed anew here; the original stops serving"},
+	{name: "unreadable quota statistics", reason: "count as -1 here; the original stops serving"},
 	{name: "a wrong password for a session with a live connection", reason: "does not touch the connection here; the original cuts it before it looks at the password"},
 	{name: "replies that wait behind an unknown request", reason: "are sent here; the original mostly loses them"},
 	{name: "writes pipelined under a quota", reason: "are charged at both as far as the ones before are applied by then, which is chance; so a burst has one write where quotas are"},
