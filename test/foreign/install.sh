@@ -22,6 +22,7 @@ command -v javac >/dev/null || missing="$missing default-jdk-headless"
 command -v mvn >/dev/null || missing="$missing maven"
 command -v node >/dev/null || missing="$missing nodejs"
 command -v npm >/dev/null || missing="$missing npm"
+command -v openssl >/dev/null || missing="$missing openssl"
 if [ -n "$missing" ]; then
 	sudo=
 	[ "$(id -u)" = 0 ] || sudo='sudo -n'
