@@ -127,11 +127,16 @@ func play(f *flags, out io.Writer) (bool, error) {
 		return false, err
 	}
 	defer in.Close()
-	sc, err := sim.Parse(in)
+	all, err := sim.ParseAll(in)
 	if err != nil {
 		return false, fmt.Errorf("%s: %w", f.Arg(0), err)
 	}
-	return one(f, out, sc)
+	for _, sc := range all {
+		if ok, err := one(f, out, sc); !ok || err != nil {
+			return false, err
+		}
+	}
+	return true, nil
 }
 
 func one(f *flags, out io.Writer, sc *sim.Scenario) (bool, error) {

@@ -49,7 +49,7 @@ await leader; await serving all
 write /x one as w1; await w1; is there /x
 catch propose leader 1; catch append 2
 partition 1 | 2 3; wait 3s; heal
-await leader; await serving all
+await leader; await serving all; catch nothing
 `), 0o600))
 	code, out, errOut := call("play", path)
 	require.Zero(t, code, out+errOut)

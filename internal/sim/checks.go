@@ -139,6 +139,7 @@ func (c *checks) onProposed(n *node, recs []txn.Record) {
 				return
 			}
 			c.proposed[r.Zxid] = proposal{n.id, r.Chain}
+			c.w.place(r)
 			c.checkExpiry(n, r)
 		}
 		b.mem = append(b.mem, positionOf(r))

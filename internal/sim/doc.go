@@ -35,16 +35,33 @@
 //
 //	start, kill, power, stop, freeze, thaw SERVER…     processes and machines
 //	wipe, rot SERVER…                                  a disk that loses its promises; no more than a minority does
-//	disk SERVER ok|hang|failsync|full|free|slow D|cut N     cut N: the power goes off in the N-th step from now
+//	spoil SERVER remove|empty|flip PREFIX              files of a server that is down, in ways no crash explains
+//	disk SERVER ok|hang|failsync|full|free|slow D|cut N|fail N
+//	                                                   cut N: the power goes off in the N-th step from now; fail N: that step fails
 //	partition A B | C; block FROM TO; mute FROM TO (elections only); starve FROM TO (data only); open FROM TO; refuse FROM TO; admit FROM TO; reset A B; slow FROM TO D; heal
 //	handover SERVER [TARGET]; snapshot SERVER…; wall SERVER BY; move CLIENT
-//	write PATH DATA [through SERVER] [as NAME]         by a client of the schedule's own
-//	catch PACKET FROM TO                               blocks the way when such a packet (propose, newleader, ack, …) is about to go it
-//	catch OPERATION SERVER                             lets the disk hang before an append, savehardstate, truncate, installsnapshot
-//	await caught | leader [SERVER] | serving SERVER… | NAME     until it is so, or the write has its outcome
+//	write, ephemeral PATH DATA; delete, read, sync PATH; close     by a client of the schedule's own, and at the end of the line
+//	… [through SERVER] [as NAME]                       through which server, and what the request is called from then on
+//	catch PACKET FROM TO [after N]                     blocks the way when such a packet (propose, newleader, ack, …) is about to go it
+//	catch OPERATION SERVER [after N]                   lets the disk hang before an append, savehardstate, truncate, installsnapshot
+//	catch nothing                                      takes back what was not caught; a trap that is left at the end fails the run
+//	await [not] CONDITION [within D]                   until it is so
+//	is [not] CONDITION                                 or the run fails
+//	mark                                               joined and synced begin anew
 //	wait D
-//	is leading|following|looking SERVER; is there|gone PATH
+//	vary FROM TO                                       the whole schedule for each number, which stands in the place of $
 //	expect ok | expect I-33                            how the run must end; ok if there is no such line
+//
+// Conditions; of several servers all must fulfil them, with not none:
+//
+//	caught                                             everything that was to be caught
+//	leader [SERVER]; serving, up, down, recovering, leading, following, looking, observing SERVER…
+//	NAME; answered NAME…                               a request has its outcome; has its answer
+//	stored, applied NAME SERVER…                       what a write became is certainly on the disk; is in the state
+//	accepted, current EPOCH SERVER…                    Ea and Ec, on disk
+//	synced diff|trunc|snap SERVER…; joined N SERVER…   how its leader last set out to synchronise it; how often since the mark
+//	there, gone PATH…                                  in the committed history
+//	counted EVENT                                      an entry of Counts, as exit-4
 //
 // A run with a length ends then; a budgeted one is healed there and must come together: one leader, everybody serving, one digest, no
 // request without an outcome (I-47). Without a length it ends with its last step.

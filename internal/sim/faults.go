@@ -1,7 +1,7 @@
 package sim
 
 import (
-	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -10,7 +10,6 @@ import (
 
 	"github.com/zkd-project/zkd/internal/env"
 	"github.com/zkd-project/zkd/internal/simdisk"
-	"github.com/zkd-project/zkd/proto"
 	"github.com/zkd-project/zkd/zab"
 )
 
@@ -88,7 +87,7 @@ func init() {
 		}},
 		"partition": {"SERVER… | SERVER…", 3, (*World).partition},
 		"heal":      {"", 0, func(w *World, _ []string) bool { w.heal(); return true }},
-		"disk":      {"SERVER ok|hang|failsync|full|free|slow DELAY|cut STEPS", 2, (*World).diskFault},
+		"disk":      {"SERVER ok|hang|failsync|full|free|slow DELAY|cut STEPS|fail STEPS", 2, (*World).diskFault},
 		"wall":      {"SERVER BY", 2, (*World).moveWall},
 		"move": {"CLIENT", 1, func(w *World, args []string) bool {
 			if i, err := strconv.Atoi(args[0]); err == nil && i >= 1 && i <= len(w.clients) {
@@ -100,11 +99,13 @@ func init() {
 			d, _ := time.ParseDuration(args[0])
 			return w.now-w.waited >= d
 		}},
-		"catch": {"PACKET FROM TO | OPERATION SERVER", 2, (*World).catch},
-		"await": {"caught | leader [SERVER] | serving SERVER… | NAME", 1, (*World).await},
-		"write": {"PATH DATA [through SERVER] [as NAME]", 2, (*World).write},
-		"is":    {"leading SERVER | following SERVER | looking SERVER | there PATH | gone PATH", 2, (*World).is},
+		"spoil": {"SERVER remove|empty|flip PREFIX", 3, (*World).spoil},
+		"catch": {"PACKET FROM TO [after N] | OPERATION SERVER [after N] | nothing", 1, (*World).catch},
+		"mark":  {"", 0, func(w *World, _ []string) bool { clear(w.syncs); return true }},
+		"await": {"[not] CONDITION [within TIME]", 1, (*World).await},
+		"is":    {"[not] CONDITION", 1, (*World).is},
 	}
+	maps.Copy(verbs, clientVerbs)
 }
 
 // pick names servers: a number, leader, followers, all, or A to I for 1 to 9.
@@ -230,6 +231,10 @@ func (w *World) diskFault(args []string) bool {
 			if n.up {
 				n.disk.CrashAt(n.disk.Steps() + k)
 			}
+		case "fail":
+			k, _ := strconv.Atoi(args[2])
+			w.diskFaults[n.id]++
+			n.disk.FailAt(n.disk.Steps()+k, syscall.EIO)
 		default:
 			w.violate("SCHEDULE", 0, 0, "unknown disk fault %q", args[1])
 		}
@@ -301,130 +306,6 @@ func (w *World) rot(n *node) {
 	w.trace(n.id, "rot", 0, name)
 	w.checks.damage(n, false)
 	w.count("rotten")
-}
-
-// trap waits for a packet on its way, or a disk operation, and stops it there: the way is blocked, the disk hangs.
-type trap struct {
-	kind     string
-	from, to zab.ServerID // to is 0 for a disk operation
-}
-
-func (w *World) catch(args []string) bool {
-	for _, from := range w.pick(args[1]) {
-		t := trap{kind: strings.ToLower(args[0]), from: from.id}
-		if len(args) == 2 {
-			w.traps = append(w.traps, t)
-			continue
-		}
-		for _, to := range w.pick(args[2]) {
-			t.to = to.id
-			w.traps = append(w.traps, t)
-		}
-	}
-	w.caught = false
-	return true
-}
-
-// caughtBy looks for a trap for v, a packet or an operation, and takes it away.
-func (w *World) caughtBy(v any, from, to zab.ServerID) bool {
-	if len(w.traps) == 0 {
-		return false
-	}
-	name := strings.ToLower(fmt.Sprintf("%T", v))
-	kind := name[strings.LastIndexByte(name, '.')+1:]
-	i := slices.Index(w.traps, trap{kind, from, to})
-	if i < 0 {
-		return false
-	}
-	w.traps = slices.Delete(w.traps, i, i+1)
-	w.caught = true
-	w.trace(from, "caught", uint64(to), v)
-	return true
-}
-
-func (w *World) await(args []string) bool {
-	switch args[0] {
-	case "caught":
-		return w.caught
-	case "leader":
-		l := w.leader()
-		return l != nil && l.edge.serving && (len(args) == 1 || slices.Contains(w.pick(args[1]), l))
-	case "serving":
-		for _, a := range args[1:] {
-			for _, n := range w.pick(a) {
-				if !n.up || n.core == nil || !n.edge.serving {
-					return false
-				}
-			}
-		}
-		return true
-	}
-	o := w.named[args[0]]
-	return o != nil && (o.done || o.lost)
-}
-
-// write has a client of its own set a path, making it first if need be.
-func (w *World) write(args []string) bool {
-	var through *node
-	name := ""
-	for i := 2; i+1 < len(args); i += 2 {
-		switch args[i] {
-		case "through":
-			for _, n := range w.pick(args[i+1]) {
-				through = n
-			}
-		case "as":
-			name = args[i+1]
-		}
-	}
-	c := w.writer(through)
-	if !c.live || len(c.pending) > 0 {
-		return false
-	}
-	o := setOp(args[0], []byte(args[1]), -1)
-	if !w.history.model.nodes[args[0]].now().exists {
-		o = createOp(args[0], []byte(args[1]), proto.FlagPersistent)
-	}
-	c.request(o)
-	if name != "" {
-		w.named[name] = o
-	}
-	return true
-}
-
-// writer is the client of a schedule's own writes through a server.
-func (w *World) writer(through *node) *client {
-	for _, c := range w.clients {
-		if c.n > 1000 && c.fixed == through {
-			return c
-		}
-	}
-	c := newClient(w, 1001+len(w.clients))
-	c.quiet, c.fixed = true, through
-	w.clients = append(w.clients, c)
-	c.connect()
-	c.ping()
-	return c
-}
-
-func (w *World) is(args []string) bool {
-	switch args[0] {
-	case "there", "gone":
-		if there := w.history.model.nodes[args[1]].now().exists; there != (args[0] == "there") {
-			w.violate("SCHEDULE", 0, 0, "%s is not %s", args[1], args[0])
-		}
-		return true
-	}
-	for _, n := range w.pick(args[1]) {
-		role := zab.Stopped
-		if n.core != nil {
-			role = n.core.Status().Role
-		}
-		if role.String() != args[0] {
-			w.violate("SCHEDULE", n.id, 0, "server %d is %v, not %s", n.id, role, args[0])
-		}
-	}
-	return true
 }
 
 // deep restores a server's disk as a power cut would leave it at the very worst, and looks whether everything is there that must be

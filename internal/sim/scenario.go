@@ -185,6 +185,36 @@ func (sc *Scenario) Write(out io.Writer) error {
 	return b.Flush()
 }
 
+// ParseAll reads a schedule file: one scenario, or with a line "vary FROM TO" one for each number, which stands where the text says $.
+func ParseAll(in io.Reader) ([]*Scenario, error) {
+	b, err := io.ReadAll(in)
+	if err != nil {
+		return nil, err
+	}
+	lines := strings.Split(string(b), "\n")
+	from, to := 0, 0
+	for i, line := range lines {
+		if f := strings.Fields(line); len(f) == 3 && f[0] == "vary" {
+			if from, err = strconv.Atoi(f[1]); err == nil {
+				to, err = strconv.Atoi(f[2])
+			}
+			if err != nil || to < from {
+				return nil, fmt.Errorf("line %d: vary wants two numbers", i+1)
+			}
+			lines[i] = ""
+		}
+	}
+	var all []*Scenario
+	for n := from; n <= to; n++ {
+		sc, err := Parse(strings.NewReader(strings.ReplaceAll(strings.Join(lines, "\n"), "$", strconv.Itoa(n))))
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, sc)
+	}
+	return all, nil
+}
+
 // Parse reads a scenario. doc.go describes the language.
 func Parse(in io.Reader) (*Scenario, error) {
 	sc := &Scenario{}

@@ -49,23 +49,29 @@ func TestSchedules(t *testing.T) {
 			in, err := os.Open(path)
 			require.NoError(t, err)
 			defer in.Close()
-			sc, err := Parse(in)
+			all, err := ParseAll(in)
 			require.NoError(t, err)
-			w := New(sc)
-			res := w.Run()
-			got := "ok"
-			if res.Failure != nil {
-				got = res.Failure.Invariant
-			}
-			want := sc.Expect
-			if want == "" {
-				want = "ok"
-			}
-			if got != want {
-				w.WriteLast(os.Stderr)
-				require.Equal(t, want, got, "%v", res.Failure)
+			for i, sc := range all {
+				playOne(t, sc, i)
 			}
 		})
+	}
+}
+
+func playOne(t *testing.T, sc *Scenario, i int) {
+	w := New(sc)
+	res := w.Run()
+	got := "ok"
+	if res.Failure != nil {
+		got = res.Failure.Invariant
+	}
+	want := sc.Expect
+	if want == "" {
+		want = "ok"
+	}
+	if got != want {
+		w.WriteLast(os.Stderr)
+		require.Equal(t, want, got, "scenario %d: %v", i, res.Failure)
 	}
 }
 

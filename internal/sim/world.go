@@ -40,9 +40,10 @@ type World struct {
 	diskFaults map[zab.ServerID]int
 	backups    map[zab.ServerID]*simdisk.Disk
 	named      map[string]*op
+	placed     map[*op]zab.Position    // where a named write got its record
+	syncs      map[zab.ServerID]synced // of each learner since the last mark
 	counts     Counts
 	traps      []trap
-	caught     bool // since the last trap was set
 
 	step    int // next line of the schedule
 	waited  time.Duration
@@ -86,7 +87,8 @@ type Result struct {
 func New(sc *Scenario) *World {
 	sc.defaults()
 	w := &World{sc: sc, revive: true, diskSlow: map[zab.ServerID]time.Duration{}, diskHung: map[zab.ServerID]bool{},
-		diskFaults: map[zab.ServerID]int{}, backups: map[zab.ServerID]*simdisk.Disk{}, named: map[string]*op{}, counts: Counts{}}
+		diskFaults: map[zab.ServerID]int{}, backups: map[zab.ServerID]*simdisk.Disk{}, named: map[string]*op{},
+		placed: map[*op]zab.Position{}, syncs: map[zab.ServerID]synced{}, counts: Counts{}}
 	for i := 1; i <= sc.Nodes+sc.Observers; i++ {
 		id := zab.ServerID(i)
 		w.members.Servers = append(w.members.Servers, zab.Server{ID: id, Observer: i > sc.Nodes, PeerAddr: fmt.Sprintf("n%d:1", i),
@@ -194,6 +196,9 @@ func (w *World) finish() {
 		w.after(10*time.Millisecond, w.finish)
 		return
 	}
+	if len(w.traps) > 0 {
+		w.violate("SCHEDULE", 0, 0, "never came by: %v", w.traps[0])
+	}
 	if !w.sc.Budgeted {
 		w.over = true
 		return
@@ -292,7 +297,9 @@ func (w *World) leader() *node {
 func (w *World) onNote(_ *node, note zab.Note) {
 	switch note.Message {
 	case zab.NoteSyncStart:
-		w.count("sync-" + strings.ToLower(note.Mode))
+		mode := strings.ToLower(note.Mode)
+		w.count("sync-" + mode)
+		w.syncs[note.Peer] = synced{mode: mode, times: w.syncs[note.Peer].times + 1}
 	case zab.NoteReadmitted, zab.NoteRecovering, zab.NoteHandover:
 		w.count(strings.ReplaceAll(note.Message, " ", "-"))
 	}
