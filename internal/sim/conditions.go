@@ -53,6 +53,16 @@ var about = map[string]func(w *World, what string) state{
 	"current": func(_ *World, epoch string) state {
 		return func(w *World, n *node) bool { return w.checks.books[n.id].hard.Current == number[txn.Epoch](w, epoch) }
 	},
+	"ahead": func(w *World, other string) state { // it has promised a later epoch than the other
+		return func(w *World, n *node) bool {
+			for _, o := range w.pick(other) {
+				if w.checks.books[n.id].hard.Accepted <= w.checks.books[o.id].hard.Accepted {
+					return false
+				}
+			}
+			return true
+		}
+	},
 	"synced": func(_ *World, mode string) state {
 		return func(w *World, n *node) bool { return w.syncs[n.id].mode == mode }
 	},
@@ -71,10 +81,13 @@ func number[T int | txn.Epoch](w *World, s string) T {
 
 // global are the conditions that name no server.
 var global = map[string]func(w *World, args []string) bool{
-	"caught":  func(w *World, _ []string) bool { return len(w.traps) == 0 },
-	"there":   func(w *World, args []string) bool { return w.paths(args, true) },
-	"gone":    func(w *World, args []string) bool { return w.paths(args, false) },
-	"counted": func(w *World, args []string) bool { return len(args) == 1 && w.counts[args[0]] > 0 },
+	"caught":   func(w *World, _ []string) bool { return len(w.traps) == 0 },
+	"there":    func(w *World, args []string) bool { return w.paths(args, true) },
+	"gone":     func(w *World, args []string) bool { return w.paths(args, false) },
+	"counted":  func(w *World, args []string) bool { return len(args) == 1 && w.counts[args[0]] > 0 },
+	"counts":   (*World).amount,
+	"files":    (*World).files,
+	"learners": (*World).learners,
 	"answered": func(w *World, args []string) bool {
 		return !slices.ContainsFunc(args, func(name string) bool { return !w.op(name).done })
 	},

@@ -35,7 +35,7 @@
 //
 //	start, kill, power, stop, freeze, thaw SERVER…     processes and machines
 //	wipe, rot SERVER…                                  a disk that loses its promises; no more than a minority does
-//	spoil SERVER remove|empty|flip PREFIX              files of a server that is down, in ways no crash explains
+//	spoil SERVER remove|empty|flip PREFIX [NEWEST]     files of a server that is down, in ways no crash explains
 //	disk SERVER ok|hang|failsync|full|free|slow D|cut N|fail N
 //	                                                   cut N: the power goes off in the N-th step from now; fail N: that step fails
 //	partition A B | C; block FROM TO; mute FROM TO (elections only); starve FROM TO (data only); open FROM TO; refuse FROM TO; admit FROM TO; reset A B; slow FROM TO D; heal
@@ -49,6 +49,13 @@
 //	is [not] CONDITION                                 or the run fails
 //	mark                                               joined and synced begin anew
 //	wait D
+//	repeat NAME FROM TO … end                          the lines between once for each number, which stands in the place of $NAME
+//	lead SERVER                                        waits until all who are up serve and this one leads; has the leader hand over
+//	blackout SERVER…                                   power, and of what was not synced nothing survives
+//	narrow FROM TO N                                   so many bytes a second go this way
+//	forge ack|commit FROM TO N                         a lie on the data connection: of a record N beyond the leader's end
+//	multi create:PATH:DATA set:PATH:DATA delete:PATH check:PATH:VERSION…
+//	visit SERVER…; hush SERVER…                        a client through this server opens a session; falls silent for ever
 //	vary FROM TO                                       the whole schedule for each number, which stands in the place of $
 //	expect ok | expect I-33                            how the run must end; ok if there is no such line
 //
@@ -61,6 +68,10 @@
 //	accepted, current EPOCH SERVER…                    Ea and Ec, on disk
 //	synced diff|trunc|snap SERVER…; joined N SERVER…   how its leader last set out to synchronise it; how often since the mark
 //	there, gone PATH…                                  in the committed history
+//	ahead OTHER SERVER…                                has promised a later epoch than the other
+//	counts WHAT LEAST [MOST]                           an entry of Counts, or epochs: established leaderships
+//	files SERVER PREFIX LEAST [MOST]                   so many files have such a name
+//	learners SERVER LEAST [MOST]                       so many are in step with this leader
 //	counted EVENT                                      an entry of Counts, as exit-4
 //
 // A run with a length ends then; a budgeted one is healed there and must come together: one leader, everybody serving, one digest, no

@@ -75,7 +75,7 @@ func init() {
 			return true
 		}},
 		"block":  {"FROM TO", 2, way(func(_ *World, l *link, _, _ zab.ServerID) { l.blocked = true })},
-		"open":   {"FROM TO", 2, way(func(_ *World, l *link, _, _ zab.ServerID) { *l = link{refused: l.refused, slow: l.slow} })},
+		"open":   {"FROM TO", 2, way(func(_ *World, l *link, _, _ zab.ServerID) { *l = link{refused: l.refused, slow: l.slow, rate: l.rate} })},
 		"mute":   {"FROM TO", 2, way(func(_ *World, l *link, _, _ zab.ServerID) { l.deaf[zab.ForElection] = true })},
 		"starve": {"FROM TO", 2, way(func(_ *World, l *link, _, _ zab.ServerID) { l.deaf[zab.ForData] = true })},
 		"refuse": {"FROM TO", 2, way(func(_ *World, l *link, _, _ zab.ServerID) { l.refused = true })},
@@ -99,13 +99,14 @@ func init() {
 			d, _ := time.ParseDuration(args[0])
 			return w.now-w.waited >= d
 		}},
-		"spoil": {"SERVER remove|empty|flip PREFIX", 3, (*World).spoil},
+		"spoil": {"SERVER remove|empty|flip PREFIX [NEWEST]", 3, (*World).spoil},
 		"catch": {"PACKET FROM TO [after N] | OPERATION SERVER [after N] | nothing", 1, (*World).catch},
 		"mark":  {"", 0, func(w *World, _ []string) bool { clear(w.syncs); return true }},
 		"await": {"[not] CONDITION [within TIME]", 1, (*World).await},
 		"is":    {"[not] CONDITION", 1, (*World).is},
 	}
 	maps.Copy(verbs, clientVerbs)
+	maps.Copy(verbs, actVerbs)
 }
 
 // pick names servers: a number, leader, followers, all, or A to I for 1 to 9.

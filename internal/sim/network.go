@@ -20,6 +20,7 @@ type link struct {
 	refused bool                  // new connections this way are refused
 	deaf    [zab.ForData + 1]bool // blocked for connections of one purpose only
 	slow    time.Duration
+	rate    int // bytes a second; 0: plenty
 }
 
 func (l *link) stops(p zab.Purpose) bool { return l.blocked || l.deaf[p] }
@@ -154,6 +155,9 @@ func (e *end) put(p parcel) {
 	w := e.n.w
 	d := w.net.travel(e.n.id, e.peer.id) + time.Duration(len(p.frame))*8*time.Nanosecond // about 1 Gbit/s
 	p.at = max(w.now+d, e.out.last)
+	if rate := w.net.link(e.n.id, e.peer.id).rate; rate > 0 {
+		p.at += time.Duration(len(p.frame)) * time.Second / time.Duration(rate)
+	}
 	e.out.last = p.at
 	e.out.frames = append(e.out.frames, p)
 	e.out.bytes += len(p.frame)

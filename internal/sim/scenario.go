@@ -2,8 +2,10 @@ package sim
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"io"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -46,6 +48,7 @@ type Limits struct {
 	CounterSoft  uint32
 	CounterHard  uint32
 	FinalizeWait time.Duration // negative: none
+	InitLimit    int           // ticks, of a second
 }
 
 // Step is one line of a schedule: something that is done at a moment, or, with At < 0, when the line before it is done.
@@ -115,6 +118,9 @@ func (w *World) coreConfig(n *node) zab.Config {
 	cfg.InflightBytes, cfg.BatchBytes = 1<<20, 64<<10
 	cfg.DiffMinBytes = l.DiffMin
 	cfg.CounterSoft, cfg.CounterHard = l.CounterSoft, l.CounterHard
+	if l.InitLimit > 0 {
+		cfg.InitLimit = l.InitLimit
+	}
 	if l.FinalizeWait < 0 {
 		cfg.FinalizeWait = 0
 	} else if l.FinalizeWait > 0 {
@@ -159,6 +165,7 @@ func (sc *Scenario) settings() []setting {
 		intSetting("tail", &l.Tail), intSetting("inflight", &l.Inflight), intSetting("batch", &l.BatchCount),
 		intSetting("maxpending", &l.MaxPending), intSetting("diffmin", &l.DiffMin), timeSetting("lazyloop", &l.LazyLoop),
 		intSetting("countersoft", &l.CounterSoft), intSetting("counterhard", &l.CounterHard), timeSetting("finalizewait", &l.FinalizeWait),
+		intSetting("initlimit", &l.InitLimit),
 	}
 }
 
@@ -206,7 +213,7 @@ func ParseAll(in io.Reader) ([]*Scenario, error) {
 	}
 	var all []*Scenario
 	for n := from; n <= to; n++ {
-		sc, err := Parse(strings.NewReader(strings.ReplaceAll(strings.Join(lines, "\n"), "$", strconv.Itoa(n))))
+		sc, err := Parse(strings.NewReader(varied.ReplaceAllString(strings.Join(lines, "\n"), strconv.Itoa(n)+"$1")))
 		if err != nil {
 			return nil, err
 		}
@@ -214,6 +221,9 @@ func ParseAll(in io.Reader) ([]*Scenario, error) {
 	}
 	return all, nil
 }
+
+// varied is the number's place; $NAME belongs to a repeat.
+var varied = regexp.MustCompile(`(?m)\$([^a-z]|$)`)
 
 // Parse reads a scenario. doc.go describes the language.
 func Parse(in io.Reader) (*Scenario, error) {
@@ -223,13 +233,17 @@ func Parse(in io.Reader) (*Scenario, error) {
 		known[s.name] = s
 	}
 	lines := bufio.NewScanner(in)
+	p := &parser{sc: sc, known: known}
 	for n := 1; lines.Scan(); n++ {
 		text, _, _ := strings.Cut(lines.Text(), "#")
 		for _, part := range strings.Split(text, ";") {
-			if err := sc.line(strings.Fields(part), known); err != nil {
+			if err := p.take(part); err != nil {
 				return nil, fmt.Errorf("line %d: %w", n, err)
 			}
 		}
+	}
+	if p.loop != nil {
+		return nil, errors.New("a repeat has no end")
 	}
 	return sc, lines.Err()
 }

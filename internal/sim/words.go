@@ -2,6 +2,7 @@ package sim
 
 import (
 	"io/fs"
+	"slices"
 	"strings"
 
 	"github.com/zkd-project/zkd/internal/env"
@@ -72,7 +73,7 @@ func (w *World) writer(through *node) *client {
 }
 
 // spoil does something to the files of a server that is down which no crash does: it removes, empties or flips bits in all whose name
-// begins like that.
+// begins like that, or in the newest of them.
 func (w *World) spoil(args []string) bool {
 	const dir = "/data/zkd"
 	for _, n := range w.pick(args[0]) {
@@ -81,16 +82,16 @@ func (w *World) spoil(args []string) bool {
 			return true
 		}
 		entries, _ := n.disk.List(dir)
-		done := 0
+		entries = slices.DeleteFunc(entries, func(e env.Entry) bool { return e.Dir || !strings.HasPrefix(e.Name, args[2]) })
+		if len(args) > 3 { // names are in the order of zxids
+			entries = entries[max(0, len(entries)-number[int](w, args[3])):]
+		}
 		for _, e := range entries {
-			if !e.Dir && strings.HasPrefix(e.Name, args[2]) {
-				done++
-				if err := n.spoilFile(args[1], dir+"/"+e.Name, e); err != nil {
-					w.violate("SCHEDULE", n.id, 0, "%v", err)
-				}
+			if err := n.spoilFile(args[1], dir+"/"+e.Name, e); err != nil {
+				w.violate("SCHEDULE", n.id, 0, "%v", err)
 			}
 		}
-		if done == 0 {
+		if len(entries) == 0 {
 			w.violate("SCHEDULE", n.id, 0, "server %d has no file %s…", n.id, args[2])
 		}
 		w.checks.damage(n, false)
