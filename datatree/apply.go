@@ -46,15 +46,15 @@ func (t *Tree) Create(zxid txn.Zxid, millis int64, c *txn.Create, events Events)
 	n.owner = c.Owner
 	t.add(n)
 
-	p := *parent
-	p.numChildren++
-	if c.ParentCversion > p.cversion { // at the end of the numbers both stand still, as in ZooKeeper
-		p.cversion = c.ParentCversion
-		p.pzxid = max(p.pzxid, zxid)
-	}
-	t.replace(parent, &p)
+	parent = t.change(parent, func(p *Node) {
+		p.numChildren++
+		if c.ParentCversion > p.cversion { // at the end of the numbers both stand still, as in ZooKeeper
+			p.cversion = c.ParentCversion
+			p.pzxid = max(p.pzxid, zxid)
+		}
+	})
 	t.quotaCreated(n)
-	return n, events.add(proto.EventNodeCreated, n).add(proto.EventNodeChildrenChanged, &p), nil
+	return n, events.add(proto.EventNodeCreated, n).add(proto.EventNodeChildrenChanged, parent), nil
 }
 
 // Delete takes a node without children out.
@@ -70,47 +70,49 @@ func (t *Tree) Delete(zxid txn.Zxid, path string, events Events) (Events, error)
 	}
 	parent := t.nodes.get(n.parent())
 	t.remove(n)
-	p := *parent
-	p.numChildren--
-	p.pzxid = max(p.pzxid, zxid)
-	t.replace(parent, &p)
+	parent = t.change(parent, func(p *Node) {
+		p.numChildren--
+		p.pzxid = max(p.pzxid, zxid)
+	})
 	t.quotaDeleted(n)
-	return events.add(proto.EventNodeDeleted, n).add(proto.EventNodeChildrenChanged, &p), nil
+	return events.add(proto.EventNodeDeleted, n).add(proto.EventNodeChildrenChanged, parent), nil
 }
 
 // SetData replaces a node's data. It returns the new node.
 func (t *Tree) SetData(zxid txn.Zxid, millis int64, s *txn.SetData, events Events) (*Node, Events, error) {
-	old := t.nodes.get(s.Path)
-	if old == nil {
+	n := t.nodes.get(s.Path)
+	if n == nil {
 		return nil, events, unfit("setData of missing", s.Path)
 	}
-	n := old.withData(s.Data)
-	n.version, n.mzxid, n.mtime = s.Version, zxid, millis
-	t.replace(old, n)
-	t.charge(s.Path, 0, int64(len(n.payload)-len(old.payload)))
+	was := len(n.payload)
+	n = t.change(n, func(n *Node) {
+		n.setData(s.Data)
+		n.version, n.mzxid, n.mtime = s.Version, zxid, millis
+	})
+	t.charge(s.Path, 0, int64(len(n.payload)-was))
 	return n, events.add(proto.EventNodeDataChanged, n), nil
 }
 
 // ShowConfig makes text the data of /zookeeper/config, as of millis. It is no transaction: every server shows what it was started with.
 func (t *Tree) ShowConfig(text string, millis int64) {
-	if old := t.nodes.get(configPath); old != nil {
-		n := old.withData([]byte(text))
-		n.version, n.mzxid, n.mtime = -1, 0, millis // the version that ZooKeeper shows too
-		t.replace(old, n)
+	if n := t.nodes.get(configPath); n != nil {
+		t.change(n, func(n *Node) {
+			n.setData([]byte(text))
+			n.version, n.mzxid, n.mtime = -1, 0, millis // the version that ZooKeeper shows too
+		})
 	}
 }
 
 // SetACL replaces a node's ACL. It returns the new node and makes no event.
 func (t *Tree) SetACL(s *txn.SetACL) (*Node, error) {
-	old := t.nodes.get(s.Path)
-	if old == nil {
+	n := t.nodes.get(s.Path)
+	if n == nil {
 		return nil, unfit("setACL of missing", s.Path)
 	}
-	n := *old
-	n.acl, n.aversion = t.lists.intern(s.ACL), s.Aversion
-	t.replace(old, &n)
-	t.lists.release(old.acl)
-	return &n, nil
+	was := n.acl
+	n = t.change(n, func(n *Node) { n.acl, n.aversion = t.lists.intern(s.ACL), s.Aversion })
+	t.lists.release(was)
+	return n, nil
 }
 
 // DeleteOwned takes out every ephemeral of a session, in the order of their paths.

@@ -5,10 +5,11 @@
 //	owned   session ──▶ paths        ephemerals
 //	lists   ACL ──▶ *aclList         equal ACLs are stored once
 //
-// A Node is never changed once it is in the tree: a change makes a new one that takes its place in index and order. Clone of
-// the B-tree is therefore an exact image of the tree at one zxid, taken in constant time and read without a lock while the
-// tree goes on. A Node owns one string, its path and then its data; changes of anything but the data share it. Nothing here
-// aliases a transaction's data, so a znode does not keep the frame alive that it came in.
+// Clone of the B-tree is an exact image of the tree at one zxid, taken in constant time and read without a lock while the tree goes
+// on. A Node that an image may hold is never changed: a change makes a new one that takes its place in index and order. A Node that is
+// younger than the newest image changes in place, which its own zxids tell; so between two snapshots a znode is copied once. A Node
+// owns one string, its path and then its data; changes of anything but the data share it. Nothing here aliases a transaction's data,
+// so a znode does not keep the frame alive that it came in.
 //
 // Invariants:
 //

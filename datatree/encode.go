@@ -42,7 +42,10 @@ type Image struct {
 }
 
 // Clone takes an image in constant time. The goroutine that changes the tree calls it; reads may go on beside it.
-func (t *Tree) Clone() *Image { return &Image{order: t.order.Clone(), digest: t.digest} }
+func (t *Tree) Clone() *Image {
+	t.imaged = t.changed
+	return &Image{order: t.order.Clone(), digest: t.digest}
+}
 
 // Len is the number of nodes.
 func (i *Image) Len() int { return i.order.Len() }

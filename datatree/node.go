@@ -7,8 +7,9 @@ import (
 	"github.com/zkd-project/zkd/txn"
 )
 
-// Node is one znode at one moment. It is immutable and may be kept and read by any goroutine. It is laid out to fill the
-// allocator's class of 96 bytes.
+// Node is one znode. One that an Image holds never changes again; any other changes in place with the tree, so whoever got it from a Tree
+// reads it only as long as nobody changes the tree, and keeps strings of it, not the node. It is laid out to fill the allocator's
+// class of 96 bytes.
 type Node struct {
 	payload             string // path, then data
 	acl                 *aclList
@@ -57,16 +58,17 @@ func nodeOf(payload string, pathLen int, null bool, acl *aclList) *Node {
 	return n
 }
 
-// withData returns a copy of n with other data.
-func (n *Node) withData(data []byte) *Node {
-	c := *n
-	c.payload = newPayload(n.Path(), data)
-	c.parentLen &^= nullData
+// setData gives n other data.
+func (n *Node) setData(data []byte) {
+	n.payload = newPayload(n.Path(), data)
+	n.parentLen &^= nullData
 	if data == nil {
-		c.parentLen |= nullData
+		n.parentLen |= nullData
 	}
-	return &c
 }
+
+// newest is the highest zxid in the node: whoever changed it last, but for its ACL.
+func (n *Node) newest() txn.Zxid { return max(n.mzxid, n.pzxid) }
 
 // Path is the absolute path. It shares memory with the data: clone it to keep it for long.
 func (n *Node) Path() string { return n.payload[:n.pathLen] }

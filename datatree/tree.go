@@ -20,6 +20,8 @@ type Tree struct {
 	owned   owned
 	fading  fading
 	quotas  map[string]struct{} // subtrees with an active quota
+	changed txn.Zxid            // the newest zxid in any node, ever
+	imaged  txn.Zxid            // changed as of the last Clone: a node that is newer is in no image
 	digest  uint64
 	bytes   int64
 	scratch []byte // of the digest
@@ -122,6 +124,7 @@ func (t *Tree) Owners(yield func(owner txn.SessionID, count int) bool) {
 func (t *Tree) add(n *Node) {
 	t.nodes.put(n)
 	t.order.ReplaceOrInsert(n)
+	t.changed = max(t.changed, n.newest())
 	t.bytes += int64(len(n.payload))
 	t.digest += t.nodeDigest(n)
 	switch {
@@ -132,13 +135,22 @@ func (t *Tree) add(n *Node) {
 	}
 }
 
-// replace puts a node in the place of its former self.
-func (t *Tree) replace(old, n *Node) {
-	t.digest -= t.nodeDigest(old)
+// change has edit change a node: the node itself if no image can hold it, a copy in its place otherwise. It returns the one that counts
+// from now on. edit leaves the path as it is.
+func (t *Tree) change(n *Node, edit func(n *Node)) *Node {
+	t.digest -= t.nodeDigest(n)
+	t.bytes -= int64(len(n.payload))
+	if n.newest() <= t.imaged {
+		c := *n
+		n = &c
+		t.nodes.put(n)
+		t.order.ReplaceOrInsert(n)
+	}
+	edit(n)
+	t.changed = max(t.changed, n.newest())
+	t.bytes += int64(len(n.payload))
 	t.digest += t.nodeDigest(n)
-	t.bytes += int64(len(n.payload)) - int64(len(old.payload))
-	t.nodes.put(n)
-	t.order.ReplaceOrInsert(n)
+	return n
 }
 
 // remove takes a node out.

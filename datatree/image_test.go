@@ -1,0 +1,73 @@
+package datatree
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/zkd-project/zkd/proto"
+	"github.com/zkd-project/zkd/txn"
+)
+
+// An image must stay what it was whatever is changed afterwards, in whatever state the node was that is changed.
+func TestAnImageKeepsWhatItHolds(t *testing.T) {
+	changes := map[string]func(w *world){
+		"set":    func(w *world) { w.set("/a", "new") },
+		"same":   func(w *world) { w.set("/a", "old") },
+		"twice":  func(w *world) { w.set("/a", "new"); w.set("/a", "newer") },
+		"acl":    func(w *world) { w.setACL("/a"); w.setACL("/a") },
+		"mixed":  func(w *world) { w.setACL("/a"); w.set("/a", "new"); w.setACL("/a") },
+		"create": func(w *world) { w.create("/a/c", 0); w.create("/a/d", 0) },
+		"delete": func(w *world) { w.del("/a/b"); w.create("/a/b", 0) },
+		"config": func(w *world) { w.ShowConfig("server.1", 1); w.ShowConfig("server.2", 2) },
+		"gone":   func(w *world) { w.del("/a/b"); w.del("/a"); w.create("/a", 0) },
+	}
+	before := map[string]func(w *world){
+		"fresh":  func(*world) {},
+		"loaded": func(w *world) { tree, err := load(w.Clone()); require.NoError(w, err); w.Tree = tree },
+		"imaged": func(w *world) { w.Clone(); w.set("/a", "old") },
+	}
+	for state, prepare := range before {
+		for name, change := range changes {
+			t.Run(state+"/"+name, func(t *testing.T) {
+				w := newWorld(t)
+				w.create("/a", 0, []byte("old")...)
+				w.create("/a/b", 0)
+				prepare(w)
+				first := w.Clone()
+				firstBytes := blocks(t, first)
+				change(w)
+				second := w.Clone()
+				secondBytes := blocks(t, second)
+				require.NotEqual(t, firstBytes, secondBytes)
+				changes["set"](w)
+				require.Equal(t, firstBytes, blocks(t, first))
+				require.Equal(t, secondBytes, blocks(t, second))
+				require.Equal(t, digestByHand(w.Tree), w.Digest())
+			})
+		}
+	}
+}
+
+// Between two images only the first change of a znode copies it; the next allocates its new data and the event alone.
+func TestAllocationsOfASet(t *testing.T) {
+	w := newWorld(t)
+	w.create("/a", 0)
+	s := &txn.SetData{Path: "/a", Data: make([]byte, 1024)}
+	events := make(Events, 0, 1)
+	set := func() {
+		w.zxid++
+		_, _, err := w.SetData(w.zxid, 1, s, events)
+		require.NoError(t, err)
+	}
+	w.Clone()
+	set()
+	require.LessOrEqual(t, testing.AllocsPerRun(100, set), 1.0)
+}
+
+func (w *world) setACL(path string) {
+	w.Helper()
+	acl := []proto.ACL{{Perms: proto.Perm(w.Get(path).Aversion() & 31), ID: proto.AnyoneID}}
+	_, err := w.SetACL(&txn.SetACL{Path: path, ACL: acl, Aversion: w.Get(path).Aversion() + 1})
+	require.NoError(w, err)
+}
