@@ -34,6 +34,14 @@ type wireOp struct {
 }
 
 func appendPayload(dst []byte, t *Txn) []byte {
+	if b, ok := appendPlain(dst, t); ok {
+		return b
+	}
+	return appendByLibrary(dst, t)
+}
+
+// appendByLibrary takes every body, those of appendPlain too: they are its twin in a test.
+func appendByLibrary(dst []byte, t *Txn) []byte {
 	switch b := t.Body.(type) {
 	case *Error:
 		return appendWire(dst, t, *b)
@@ -85,6 +93,13 @@ func multiToWire(m *Multi) []wireOp {
 }
 
 func decodePayload(b []byte) (*Txn, error) {
+	if t, ok := decodePlain(b); ok {
+		return t, nil
+	}
+	return decodeByLibrary(b)
+}
+
+func decodeByLibrary(b []byte) (*Txn, error) {
 	if len(b) < 2 || b[0] != wireFields {
 		return nil, ErrPayload
 	}

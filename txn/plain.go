@@ -1,0 +1,184 @@
+package txn
+
+import (
+	"fmt"
+
+	"github.com/zkd-project/zkd/internal/msgpack"
+	"github.com/zkd-project/zkd/proto"
+)
+
+// The bodies that nearly every transaction has are written and read without reflection, in the bytes that the library would write
+// (ADR 0011; a test holds the two together). ok is false where that is not done.
+
+const headerFields = 8 // of wire, the body included
+
+func appendPlain(dst []byte, t *Txn) (b []byte, ok bool) {
+	switch t.Body.(type) {
+	case *SetACL, *Check, *Secret, *Readmit, *DeleteContainer:
+		return dst, false
+	}
+	return appendPlainBody(appendHeader(dst, t), t.Body), true
+}
+
+func appendPlainBody(dst []byte, body Body) []byte {
+	switch b := body.(type) {
+	case *Error:
+		return msgpack.AppendInt(msgpack.AppendArray(dst, 1), int64(b.Code))
+	case *Create:
+		dst = msgpack.AppendString(msgpack.AppendArray(dst, 5), b.Path)
+		dst = msgpack.AppendBytes(dst, b.Data)
+		dst = appendACL(dst, b.ACL)
+		dst = msgpack.AppendInt(dst, int64(b.Owner))
+		return msgpack.AppendInt(dst, int64(b.ParentCversion))
+	case *Delete:
+		return msgpack.AppendString(msgpack.AppendArray(dst, 1), b.Path)
+	case *SetData:
+		dst = msgpack.AppendString(msgpack.AppendArray(dst, 3), b.Path)
+		dst = msgpack.AppendBytes(dst, b.Data)
+		return msgpack.AppendInt(dst, int64(b.Version))
+	case *Check:
+		dst = msgpack.AppendString(msgpack.AppendArray(dst, 2), b.Path)
+		return msgpack.AppendInt(dst, int64(b.Version))
+	case *CreateSession:
+		return msgpack.AppendInt(msgpack.AppendArray(dst, 1), int64(b.TimeoutMillis))
+	case *CloseSession:
+		return msgpack.AppendArray(dst, 0)
+	case *Multi:
+		return appendMulti(dst, b)
+	}
+	panic(fmt.Sprintf("txn: no plain form of %T", body))
+}
+
+// appendMulti writes the operations; the body of each is bytes of their own. It may nest only what MultiOp allows; anything else is a
+// programming error of prepare.
+func appendMulti(dst []byte, m *Multi) []byte {
+	dst = msgpack.AppendArray(dst, len(m.Ops))
+	var body []byte
+	for _, op := range m.Ops {
+		switch op.Body.(type) {
+		case *Error, *Create, *Delete, *SetData, *Check:
+			body = appendPlainBody(body[:0], op.Body)
+		default:
+			panic(fmt.Sprintf("txn: %T inside a multi", op.Body))
+		}
+		dst = msgpack.AppendInt(msgpack.AppendArray(dst, 3), int64(op.Op))
+		dst = msgpack.AppendUint(dst, uint64(op.Body.Type()))
+		dst = msgpack.AppendBytes(dst, body)
+	}
+	return dst
+}
+
+func appendHeader(dst []byte, t *Txn) []byte {
+	dst = msgpack.AppendArray(dst, headerFields)
+	dst = msgpack.AppendUint(dst, uint64(t.Body.Type()))
+	dst = msgpack.AppendInt(dst, int64(t.Session))
+	dst = msgpack.AppendInt(dst, int64(t.Cxid))
+	dst = msgpack.AppendUint(dst, uint64(t.Origin))
+	dst = msgpack.AppendUint(dst, t.Conn)
+	dst = msgpack.AppendInt(dst, t.Time)
+	return msgpack.AppendInt(dst, int64(t.Op))
+}
+
+func appendACL(dst []byte, list []proto.ACL) []byte {
+	if list == nil {
+		return msgpack.AppendNil(dst)
+	}
+	dst = msgpack.AppendArray(dst, len(list))
+	for i := range list {
+		dst = msgpack.AppendInt(msgpack.AppendArray(dst, 2), int64(list[i].Perms))
+		dst = AppendID(dst, &list[i].ID)
+	}
+	return dst
+}
+
+// AppendID writes an id in the bytes of msgpack.
+func AppendID(dst []byte, id *proto.ID) []byte {
+	dst = msgpack.AppendArray(dst, 4)
+	dst = msgpack.AppendString(dst, id.Scheme)
+	dst = msgpack.AppendString(dst, id.ID)
+	dst = msgpack.AppendBool(dst, id.SchemeNull)
+	return msgpack.AppendBool(dst, id.IDNull)
+}
+
+// ReadID reads AppendID's bytes.
+func ReadID(r *msgpack.Reader) proto.ID {
+	r.Struct(4)
+	return proto.ID{Scheme: r.String(), ID: r.String(), SchemeNull: r.Bool(), IDNull: r.Bool()}
+}
+
+// decodePlain reads what appendPlain writes. The data of a znode aliases b.
+func decodePlain(b []byte) (t *Txn, ok bool) {
+	r := msgpack.NewReader(b)
+	r.Struct(headerFields)
+	kind := Type(r.Uint(8))
+	t = &Txn{Header: Header{Session: SessionID(r.Int(64)), Cxid: int32(r.Int(32)), Origin: ServerID(r.Uint(8)), Conn: r.Uint(64),
+		Time: r.Int(64), Op: proto.Op(r.Int(32))}}
+	t.Body = readBody(&r, kind)
+	return t, r.Whole()
+}
+
+func readBody(r *msgpack.Reader, kind Type) Body {
+	switch kind {
+	case TypeError:
+		r.Struct(1)
+		return &Error{Code: proto.ErrCode(r.Int(32))}
+	case TypeCreate:
+		r.Struct(5)
+		return &Create{Path: r.String(), Data: r.Bytes(), ACL: readACL(r), Owner: SessionID(r.Int(64)), ParentCversion: int32(r.Int(32))}
+	case TypeDelete:
+		r.Struct(1)
+		return &Delete{Path: r.String()}
+	case TypeSetData:
+		r.Struct(3)
+		return &SetData{Path: r.String(), Data: r.Bytes(), Version: int32(r.Int(32))}
+	case TypeCreateSession:
+		r.Struct(1)
+		return &CreateSession{TimeoutMillis: int32(r.Int(32))}
+	case TypeCloseSession:
+		r.Struct(0)
+		return &CloseSession{}
+	case TypeMulti:
+		return readMulti(r)
+	}
+	r.Fail()
+	return nil
+}
+
+func readMulti(r *msgpack.Reader) *Multi {
+	m := &Multi{Ops: make([]MultiOp, r.Array())}
+	for i := range m.Ops {
+		r.Struct(3)
+		op, kind := proto.Op(r.Int(32)), Type(r.Uint(8))
+		nested := msgpack.NewReader(r.Bytes())
+		m.Ops[i] = MultiOp{Op: op, Body: readNested(&nested, kind)}
+		if !nested.Whole() {
+			r.Fail()
+			break
+		}
+	}
+	return m
+}
+
+func readNested(r *msgpack.Reader, kind Type) Body {
+	switch kind {
+	case TypeCheck:
+		r.Struct(2)
+		return &Check{Path: r.String(), Version: int32(r.Int(32))}
+	case TypeError, TypeCreate, TypeDelete, TypeSetData:
+		return readBody(r, kind)
+	}
+	r.Fail()
+	return nil
+}
+
+func readACL(r *msgpack.Reader) []proto.ACL {
+	if r.Nil() {
+		return nil
+	}
+	list := make([]proto.ACL, r.Array())
+	for i := range list {
+		r.Struct(2)
+		list[i] = proto.ACL{Perms: proto.Perm(r.Int(32)), ID: ReadID(r)}
+	}
+	return list
+}
