@@ -145,15 +145,15 @@ func readBody(r *msgpack.Reader, kind Type) Body {
 }
 
 func readMulti(r *msgpack.Reader) *Multi {
-	m := &Multi{Ops: make([]MultiOp, r.Array())}
-	for i := range m.Ops {
+	n, room := r.List() // nil is none, as for decodeMulti
+	m := &Multi{Ops: make([]MultiOp, 0, room)}
+	for i := 0; i < n && !r.Failed(); i++ {
 		r.Struct(3)
 		op, kind := proto.Op(r.Int(32)), Type(r.Uint(8))
 		nested := msgpack.NewReader(r.Bytes())
-		m.Ops[i] = MultiOp{Op: op, Body: readNested(&nested, kind)}
+		m.Ops = append(m.Ops, MultiOp{Op: op, Body: readNested(&nested, kind)})
 		if !nested.Whole() {
 			r.Fail()
-			break
 		}
 	}
 	return m
@@ -172,13 +172,14 @@ func readNested(r *msgpack.Reader, kind Type) Body {
 }
 
 func readACL(r *msgpack.Reader) []proto.ACL {
-	if r.Nil() {
+	n, room := r.List()
+	if n < 0 {
 		return nil
 	}
-	list := make([]proto.ACL, r.Array())
-	for i := range list {
+	list := make([]proto.ACL, 0, room)
+	for i := 0; i < n && !r.Failed(); i++ {
 		r.Struct(2)
-		list[i] = proto.ACL{Perms: proto.Perm(r.Int(32)), ID: ReadID(r)}
+		list = append(list, proto.ACL{Perms: proto.Perm(r.Int(32)), ID: ReadID(r)})
 	}
 	return list
 }

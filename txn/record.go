@@ -44,6 +44,9 @@ func (r *Record) Txn() (*Txn, error) {
 	return r.txn, nil
 }
 
+// Forget drops the decoded form, if there is one: a record that is kept for long keeps its bytes alone.
+func (r *Record) Forget() { r.txn = nil }
+
 // Draft is an encoded transaction that has no number yet, or a refusal (Refused != 0): such a request is certainly not in the
 // history and gets no zxid.
 type Draft struct {

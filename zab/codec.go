@@ -53,6 +53,9 @@ func appendBody(dst []byte, p Packet) []byte {
 	case *Inform:
 		return appendRecords(dst, p.Commit, p.Records)
 	}
+	if b, ok := appendPlain(dst, p); ok {
+		return b
+	}
 	return msgpack.Append(dst, p)
 }
 
@@ -99,6 +102,9 @@ func Decode(raw [HeaderBytes]byte, h Header, body []byte) (Packet, error) {
 	case TypeInform:
 		commit, recs, err := parseRecords(body)
 		return &Inform{Commit: commit, Records: recs}, err
+	}
+	if p, ok := decodePlain(h.Type, body); ok {
+		return p, nil
 	}
 	p := newPacket(h.Type)
 	if p == nil {

@@ -2,6 +2,7 @@ package zab
 
 import (
 	"fmt"
+	"slices"
 	"sort"
 
 	"github.com/zkd-project/zkd/txn"
@@ -184,9 +185,12 @@ func (h *History) TakeApplicable() []txn.Record {
 		bytes += len(h.tail[j].Bytes)
 		j++
 	}
-	recs := h.tail[i:j:j]
-	if len(recs) == 0 {
+	if i == j {
 		return nil
+	}
+	recs := slices.Clone(h.tail[i:j])
+	for k := i; k < j; k++ {
+		h.tail[k].Forget() // the tail is for learners, who get bytes
 	}
 	h.Applied = recs[len(recs)-1].Zxid
 	h.trim()

@@ -18,6 +18,9 @@ func NewReader(b []byte) Reader { return Reader{b: b} }
 // Whole reports whether all that was asked for was there and nothing is left.
 func (r *Reader) Whole() bool { return !r.failed && len(r.b) == 0 }
 
+// Failed reports whether something was not what was asked for.
+func (r *Reader) Failed() bool { return r.failed }
+
 // Fail makes Whole false, for a caller that cannot use what it read.
 func (r *Reader) Fail() { r.b, r.failed = nil, true }
 
@@ -56,13 +59,15 @@ func (r *Reader) big(n int) uint64 {
 	}
 }
 
-// Nil takes a nil, if one is next, and reports whether it did.
-func (r *Reader) Nil() bool {
-	if len(r.b) == 0 || r.b[0] != codeNil {
-		return false
+// List reads the head of a list: its length, or -1 if it is nil. room is for how many elements to make room before they are read: a length alone
+// is only a claim.
+func (r *Reader) List() (n, room int) {
+	if len(r.b) > 0 && r.b[0] == codeNil {
+		r.b = r.b[1:]
+		return -1, 0
 	}
-	r.b = r.b[1:]
-	return true
+	n = r.Array()
+	return n, min(n, 1024)
 }
 
 // Array reads the head of an array and returns its length, which is not more than the bytes that are left.
