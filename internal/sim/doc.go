@@ -41,7 +41,8 @@
 //	partition A B | C; block FROM TO; mute FROM TO (elections only); starve FROM TO (data only); open FROM TO; refuse FROM TO; admit FROM TO; reset A B; slow FROM TO D; heal
 //	handover SERVER [TARGET]; snapshot SERVER…; wall SERVER BY; move CLIENT
 //	write, ephemeral PATH DATA; delete, read, sync PATH; close     by a client of the schedule's own, and at the end of the line
-//	… [through SERVER] [as NAME]                       through which server, and what the request is called from then on
+//	… [through SERVER] [as NAME]                       through which server, and what the request is called from then on;
+//	                                                   DATA is a word, or so many bytes: 9000-bytes
 //	catch PACKET FROM TO [after N]                     blocks the way when such a packet (propose, newleader, ack, …) is about to go it
 //	catch OPERATION SERVER [after N]                   lets the disk hang before an append, savehardstate, truncate, installsnapshot
 //	catch nothing                                      takes back what was not caught; a trap that is left at the end fails the run

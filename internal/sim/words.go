@@ -3,6 +3,7 @@ package sim
 import (
 	"io/fs"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/zkd-project/zkd/internal/env"
@@ -12,7 +13,7 @@ import (
 // clientVerbs are the words with which a schedule has a client of its own do something. Each may end in "through SERVER" and "as NAME".
 var clientVerbs = map[string]verb{
 	"write":     {"PATH DATA [through SERVER] [as NAME]", 2, asking(2, (*World).setOrCreate)},
-	"ephemeral": {"PATH DATA [through SERVER] [as NAME]", 2, asking(2, func(_ *World, a []string) *op { return createOp(a[0], []byte(a[1]), proto.FlagEphemeral) })},
+	"ephemeral": {"PATH DATA [through SERVER] [as NAME]", 2, asking(2, func(_ *World, a []string) *op { return createOp(a[0], dataOf(a[1]), proto.FlagEphemeral) })},
 	"delete":    {"PATH [through SERVER] [as NAME]", 1, asking(1, func(_ *World, a []string) *op { return deleteOp(a[0], -1) })},
 	"read":      {"PATH [through SERVER] [as NAME]", 1, asking(1, func(_ *World, a []string) *op { return readOp(proto.OpGetData, a[0]) })},
 	"sync": {"PATH [through SERVER] [as NAME]", 1, asking(1, func(_ *World, a []string) *op {
@@ -24,9 +25,19 @@ var clientVerbs = map[string]verb{
 // setOrCreate makes a path that is not there.
 func (w *World) setOrCreate(a []string) *op {
 	if w.history.model.nodes[a[0]].now().exists {
-		return setOp(a[0], []byte(a[1]), -1)
+		return setOp(a[0], dataOf(a[1]), -1)
 	}
-	return createOp(a[0], []byte(a[1]), proto.FlagPersistent)
+	return createOp(a[0], dataOf(a[1]), proto.FlagPersistent)
+}
+
+// dataOf is a word itself, or with "9000-bytes" so many.
+func dataOf(word string) []byte {
+	if size, ok := strings.CutSuffix(word, "-bytes"); ok {
+		if n, err := strconv.Atoi(size); err == nil {
+			return make([]byte, n)
+		}
+	}
+	return []byte(word)
 }
 
 // asking sends one request of the schedule's own; it waits until its client has a session.
