@@ -28,6 +28,7 @@ type checks struct {
 	books    map[zab.ServerID]*book
 	restarts int
 	maxEpoch txn.Epoch
+	calm     zab.ServerID // who has to go on leading, 0: nobody
 }
 
 type entry struct {
@@ -36,8 +37,9 @@ type entry struct {
 }
 
 type proposal struct {
-	by    zab.ServerID
-	chain uint64
+	by     zab.ServerID
+	chain  uint64
+	abroad bool // it came through a server that its session had left by then
 }
 
 // book is what one server's disk must hold, and where the server stands.
@@ -61,6 +63,9 @@ type book struct {
 	hasLast map[uint64]bool
 	alive   map[txn.SessionID]time.Duration // last sign of life of each session that this server had while it leads
 	lostAt  time.Duration                   // since when a leader cannot reach a quorum; -1: it can
+	failed  string                          // the call of the disk that failed under the writer
+	roles   int                             // how often the role changed
+	owed    []owed
 }
 
 func newChecks(w *World) *checks {
@@ -138,9 +143,14 @@ func (c *checks) onProposed(n *node, recs []txn.Record) {
 				c.w.violate("I-21", n.id, r.Zxid, "proposed by a server that is %v and not the established leader of the epoch", st.Role)
 				return
 			}
-			c.proposed[r.Zxid] = proposal{n.id, r.Chain}
+			t, err := r.Txn()
+			if err != nil {
+				c.w.violate("I-1", n.id, r.Zxid, "unreadable: %v", err)
+				return
+			}
+			c.checkExpiry(n, r.Zxid, t)
+			c.proposed[r.Zxid] = proposal{n.id, r.Chain, c.w.history.abroad(t)}
 			c.w.place(r)
-			c.checkExpiry(n, r)
 		}
 		b.mem = append(b.mem, positionOf(r))
 	}
@@ -240,12 +250,19 @@ func (c *checks) commit(n *node, r *txn.Record) {
 			return
 		}
 	} else {
-		if last := c.lastCommitted(); r.Prev != last.Zxid {
+		last := c.lastCommitted()
+		if r.Prev != last.Zxid {
 			c.w.violate("I-2", n.id, r.Zxid, "applied behind %v, others have applied %v", r.Prev, last.Zxid)
+			return
+		}
+		if c.primaryOrder(n, last.Zxid, r.Zxid); c.w.fail != nil {
 			return
 		}
 		if p, ok := c.proposed[r.Zxid]; !ok || p.chain != r.Chain {
 			c.w.violate("I-1", n.id, r.Zxid, "applied and never proposed")
+			return
+		} else if p.abroad {
+			c.w.violate("I-42", n.id, r.Zxid, "a write through a server that its session had left is carried out")
 			return
 		}
 		c.place[r.Zxid] = len(c.ledger)
@@ -402,6 +419,7 @@ func (c *checks) compareStart(n *node, b *book, log []zab.Position) {
 func (c *checks) onDead(n *node) {
 	b := c.book(n)
 	b.serving, b.role, b.lostAt = false, zab.Looking, -1
+	b.failed, b.roles, b.owed = "", 0, nil
 	delete(c.told, n.id)
 }
 

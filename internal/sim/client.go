@@ -19,6 +19,9 @@ type op struct {
 	record  proto.Record // decoded request, for the model
 	multi   []proto.MultiOp
 	payload []byte
+	watch   bool    // a read that leaves a watch
+	rearms  []rearm // of a setWatches, with the zxid that the client has seen
+	seen    txn.Zxid
 
 	called time.Duration
 	floor  txn.Zxid // largest zxid that anybody had been told when the request was made
@@ -53,10 +56,12 @@ type client struct {
 	asleep   bool          // the process hangs: no pings, no reconnecting
 	fixed    *node         // the only server that it uses, if not nil
 	versions map[string]int32
+	watchRng *rand.Rand
+	armed    []armed // watches that have not fired
 }
 
 func newClient(w *World, n int) *client {
-	c := &client{w: w, n: n, rng: source(w.sc.Seed, "client", n), versions: map[string]int32{}}
+	c := &client{w: w, n: n, rng: source(w.sc.Seed, "client", n), watchRng: source(w.sc.Seed, "watch", n), versions: map[string]int32{}}
 	c.timeout = int32(between(c.rng, 2*time.Second, 8*time.Second) / time.Millisecond)
 	c.rate = w.sc.Rate
 	c.depth = 1 + c.rng.IntN(max(1, w.sc.Depth))
@@ -144,11 +149,12 @@ func (c *client) attached(id txn.SessionID, password [16]byte) {
 	c.w.trace(0, "attached", uint64(id), nil)
 	if c.session == 0 {
 		c.xid, c.seen, c.synced = 0, 0, 0
-		c.session, c.password = id, password
+		c.session, c.password, c.armed = id, password, nil
 	}
 	c.live = true
 	c.talked = c.w.now
 	c.w.history.attached(c, id)
+	c.takeAlong()
 }
 
 func (c *client) expired() {
@@ -206,7 +212,9 @@ func (c *client) work() {
 			} else if chance(c.rng, 400) && !c.w.ending {
 				c.sleep()
 			} else {
-				c.request(c.choose())
+				o := c.choose()
+				c.watching(o)
+				c.request(o)
 			}
 		}
 		c.work()

@@ -58,8 +58,11 @@ func (c *clientConn) attach() {
 
 func (c *clientConn) welcome() {
 	password := session.Password(c.e.machine.Secret(), c.session)
-	s := c.session
-	c.down(func(cl *client) { cl.attached(s, [16]byte(password)) })
+	s, from := c.session, c.e.n.id
+	c.down(func(cl *client) {
+		cl.w.history.moved(s, from)
+		cl.attached(s, [16]byte(password))
+	})
 }
 
 func (c *clientConn) expire() { c.down((*client).expired) }
@@ -86,6 +89,7 @@ func (c *clientConn) drop(tell bool) {
 	c.state = closed
 	c.queue = nil
 	delete(c.e.conns, c.id)
+	c.e.watches.forget(c)
 	if c.e.bySes[c.session] == c {
 		delete(c.e.bySes, c.session)
 	}
@@ -132,7 +136,13 @@ func (c *clientConn) advance() {
 			c.reply(r.o, outcome{zxid: zxid, err: r.err})
 			continue
 		}
-		body, _, code := c.e.machine.Read(r.o.kind, r.o.payload, nil, nil)
+		if r.o.kind == proto.OpSetWatches {
+			c.rearm(r.o)
+			c.reply(r.o, outcome{zxid: zxid})
+			continue
+		}
+		body, watch, code := c.e.machine.Read(r.o.kind, r.o.payload, nil, nil)
+		c.register(watch)
 		c.reply(r.o, outcome{zxid: zxid, err: code, body: body})
 	}
 	c.begin()
@@ -174,6 +184,7 @@ func (c *clientConn) begin() {
 }
 
 func (c *clientConn) reply(o *op, out outcome) {
+	c.e.n.w.checks.onSaid(c.e.n, o)
 	c.down(func(cl *client) { cl.replied(o, out) })
 }
 

@@ -12,13 +12,19 @@
 //	stream.go, mesh.go     hellos, the newest connection counts, snapshots in chunks
 //	edge.go, clientconn.go the client port: sessions, pipelines, freeze and hold, as package server has them
 //	client.go              users: create, delete, set, multi, sequences, ephemerals, reads, sync; they move and fall asleep
+//	watches.go             one-shot watches at the server, and taken along by clients that move
+//	strays.go              frames of connections that are gone, and of other epochs, told once more
+//	flap.go                runs in which only a minority is in trouble
 //	simdisk                the disk under a server: power cuts, failed syncs, a full file system, rotten bits
 //
 // What watches (it shares no code with what it watches; invariants I-n are numbered in docs/protocol.md):
 //
 //	checks.go, frames.go   books kept from effects, frames and completed disk operations: the shadow of every disk, proposals, promises,
 //	                       the one committed history
+//	orders.go              the order of epochs and counters, the barrier between roles, failed disks, calm
 //	history.go, model.go   every answer to a client against a slow plain tree that carries out the clients' requests in the order of that history
+//	watchcheck.go          every event and every reply against what the client watches
+//	suffixes.go            the numbers of sequential znodes
 //
 // A run that fails prints one line that replays it. Everything random comes from the seed, a source of its own for each component, so that
 // taking a line out of a schedule leaves the other components' draws as they were. Result.Hash covers every event.
@@ -27,11 +33,11 @@
 //
 // A schedule is text: one word and its arguments per line or between semicolons, # begins a comment. Settings come first:
 //
-//	seed 0x17; nodes 3; observers 1; clients 2; rate 50ms; depth 2; net 1ms; disk 2ms; drift 0.001; length 20s; budgeted
+//	seed 0x17; nodes 3; observers 1; clients 2; rate 50ms; depth 2; watches 3; net 1ms; disk 2ms; drift 0.001; length 20s; budgeted
 //	segment 16384; snaptxns 5; tail 1; inflight 1; batch 1; maxpending 3; …                  limits, see Limits
 //
 // Then the steps, carried out one after the other; "at 1.5s" in front lets one wait until that moment. Servers are numbers, letters A to I,
-// leader, followers or all.
+// leader, followers, all, or minority: some voters that did not lead when the word was first used.
 //
 //	start, kill, power, stop, freeze, thaw SERVER…     processes and machines
 //	wipe, rot SERVER…                                  a disk that loses its promises; no more than a minority does
@@ -39,6 +45,8 @@
 //	disk SERVER ok|hang|failsync|full|free|slow D|cut N|fail N
 //	                                                   cut N: the power goes off in the N-th step from now; fail N: that step fails
 //	partition A B | C; block FROM TO; mute FROM TO (elections only); starve FROM TO (data only); open FROM TO; refuse FROM TO; admit FROM TO; reset A B; slow FROM TO D; heal
+//	stray SERVER                                       a frame of a connection that is gone, or of another epoch, comes once more
+//	calm on|off                                        on: waits until all serve; from then on the leader has to go on (I-48)
 //	handover SERVER [TARGET]; snapshot SERVER…; wall SERVER BY; move CLIENT
 //	write, ephemeral PATH DATA; delete, read, sync PATH; close     by a client of the schedule's own, and at the end of the line
 //	… [through SERVER] [as NAME]                       through which server, and what the request is called from then on;

@@ -29,6 +29,7 @@ type edge struct {
 	bySes   map[txn.SessionID]*clientConn
 	touched []*clientConn
 	waiters []waiter
+	watches watchTable
 	asks    map[uint64]*clientConn
 	asked   uint64
 	holds   uint64
@@ -77,7 +78,7 @@ func (r *request) barrier() bool { return r.o.kind == proto.OpSync || r.o.kind.I
 
 func newEdge(n *node) *edge {
 	return &edge{n: n, machine: newMachine(), ids: session.NewGenerator(n.id, n.wallTime().UnixMilli()), conns: map[uint64]*clientConn{},
-		bySes: map[txn.SessionID]*clientConn{}, asks: map[uint64]*clientConn{}}
+		bySes: map[txn.SessionID]*clientConn{}, asks: map[uint64]*clientConn{}, watches: watchTable{}}
 }
 
 func newMachine() *statemachine.Machine {
@@ -153,6 +154,7 @@ func (e *edge) applyOne(rec *txn.Record) error {
 		return err
 	}
 	e.n.w.checks.onDigest(e.n, rec.Zxid, e.machine.Digest())
+	e.watches.fire(res.Events)
 	switch b := t.Body.(type) {
 	case *txn.CreateSession:
 		if e.tracker != nil {

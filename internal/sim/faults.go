@@ -55,6 +55,12 @@ func init() {
 		"thaw":   {"SERVER…", 1, each(func(_ *World, n *node) { n.thaw() })},
 		"wipe":   {"SERVER…", 1, each((*World).wipe)},
 		"rot":    {"SERVER…", 1, each((*World).rot)},
+		"stray": {"SERVER…", 1, each(func(_ *World, n *node) {
+			if !n.frozen {
+				n.stray()
+			}
+		})},
+		"calm": {"on|off", 1, (*World).calm},
 		"snapshot": {"SERVER…", 1, each(func(_ *World, n *node) {
 			if n.core != nil {
 				n.snaps.start()
@@ -109,7 +115,7 @@ func init() {
 	maps.Copy(verbs, actVerbs)
 }
 
-// pick names servers: a number, leader, followers, all, or A to I for 1 to 9.
+// pick names servers: a number, leader, followers, minority, all, or A to I for 1 to 9.
 func (w *World) pick(name string) []*node {
 	switch name {
 	case "leader":
@@ -117,6 +123,8 @@ func (w *World) pick(name string) []*node {
 			return []*node{l}
 		}
 		return nil
+	case "minority":
+		return w.minority()
 	case "followers", "all":
 		var out []*node
 		for _, n := range w.nodes {
@@ -251,6 +259,25 @@ func (w *World) moveWall(args []string) bool {
 	return true
 }
 
+// calm waits until everybody serves under one leader who need not make way for a larger promise, and then demands that it goes on.
+func (w *World) calm(args []string) bool {
+	if args[0] != "on" {
+		w.checks.onCalm(false)
+		return true
+	}
+	l := w.leader()
+	if l == nil || !l.edge.serving {
+		return false
+	}
+	for _, n := range w.nodes {
+		if !n.up || n.core == nil || !n.edge.serving || n.core.Status().Epoch != l.core.Status().Epoch || w.checks.book(n).hard.Accepted != l.core.Status().Epoch {
+			return false
+		}
+	}
+	w.checks.onCalm(true)
+	return true
+}
+
 // mayDamage: only so many disks may lose what they promised that a majority never does.
 func (w *World) mayDamage(n *node) bool {
 	lost := 1
@@ -269,6 +296,7 @@ func (w *World) wipe(n *node) {
 	}
 	n.kill()
 	n.disk = simdisk.NewDisk(0)
+	n.watchDisk()
 	_ = n.disk.MkdirAll("/data")
 	w.checks.damage(n, true)
 	w.count("wiped")

@@ -11,6 +11,7 @@ import (
 // onFrame sees every packet as it leaves, and holds what it claims against the books.
 func (c *checks) onFrame(e *end, epoch txn.Epoch, pk zab.Packet) {
 	n, b := e.n, c.book(e.n)
+	c.onSaid(n, pk)
 	switch pk := pk.(type) {
 	case *zab.Notify:
 		c.onNotify(n, b, &pk.Notification)
@@ -221,9 +222,8 @@ func (c *checks) onTouch(n *node, fx zab.TouchSessions) {
 func (c *checks) onAlive(n *node, s txn.SessionID) { c.book(n).alive[s] = c.w.now }
 
 // checkExpiry: a session that nobody closed is closed only when its leader had heard nothing for its timeout (I-36).
-func (c *checks) checkExpiry(n *node, r *txn.Record) {
-	t, err := r.Txn()
-	if err != nil || t.Op != proto.OpCloseSession || t.Conn != 0 {
+func (c *checks) checkExpiry(n *node, z txn.Zxid, t *txn.Txn) {
+	if t.Op != proto.OpCloseSession || t.Conn != 0 {
 		return
 	}
 	last, known := c.book(n).alive[t.Session]
@@ -235,7 +235,7 @@ func (c *checks) checkExpiry(n *node, r *txn.Record) {
 		last += n.thawed - max(n.froze, last)
 	}
 	if quiet := c.w.now - last; quiet < millis(timeout)*97/100-150*time.Millisecond {
-		c.w.violate("I-36", n.id, r.Zxid, "session %v expires %v after the last sign of life, its timeout is %v", t.Session, quiet, millis(timeout))
+		c.w.violate("I-36", n.id, z, "session %v expires %v after the last sign of life, its timeout is %v", t.Session, quiet, millis(timeout))
 	}
 }
 
@@ -243,6 +243,7 @@ func (c *checks) checkExpiry(n *node, r *txn.Record) {
 func (c *checks) onTurn(n *node) {
 	b := c.book(n)
 	st := n.core.Status()
+	c.watchCalm(n, &st)
 	if st.Applied > st.Commit || st.Applied != b.applied && !n.installing() {
 		c.w.violate("I-15", n.id, st.Applied, "applied %v, commit %v, the state is at %v", st.Applied, st.Commit, b.applied)
 		return

@@ -18,8 +18,11 @@ type history struct {
 	told  txn.Zxid // largest zxid of a reply that some client has
 	opens map[txn.SessionID]*client
 	ended map[txn.SessionID]txn.Zxid
-	done  int // operations that were answered
-	asked int
+
+	suffixes map[family][]suffix
+	homes    map[txn.SessionID]zab.ServerID // through whom a client has its session now
+	done     int                            // operations that were answered
+	asked    int
 }
 
 // call names a request: xids are not used twice within a session.
@@ -30,7 +33,7 @@ type call struct {
 
 func newHistory(w *World) *history {
 	return &history{w: w, model: newModel(), ops: map[call]*op{}, ran: map[call]txn.Zxid{}, want: map[call]expected{},
-		opens: map[txn.SessionID]*client{}, ended: map[txn.SessionID]txn.Zxid{}}
+		opens: map[txn.SessionID]*client{}, ended: map[txn.SessionID]txn.Zxid{}, suffixes: map[family][]suffix{}, homes: map[txn.SessionID]zab.ServerID{}}
 }
 
 // opening: a server made up a session id.
@@ -88,6 +91,15 @@ func (h *history) attached(c *client, id txn.SessionID) {
 	}
 }
 
+// moved: a client has its session through this server from now on.
+func (h *history) moved(id txn.SessionID, to zab.ServerID) { h.homes[id] = to }
+
+// abroad: a write comes through a server that its session has left. A leader refuses it (I-42); one that is deposed does not know.
+func (h *history) abroad(t *txn.Txn) bool {
+	home, ok := h.homes[t.Session]
+	return ok && t.Conn != 0 && t.Origin != home && t.Op != proto.OpCloseSession && t.Op != proto.OpCreateSession
+}
+
 // expired: a client was told that its session is gone for ever.
 func (h *history) expired(c *client, id txn.SessionID) {
 	if h.model.sessions[id] {
@@ -115,6 +127,7 @@ func (h *history) returned(c *client, o *op, out outcome) {
 			w.violate("I-34", 0, z, "cxid %d of session %v was carried out and refused", o.xid, o.session)
 		}
 		return
+	case o.kind == proto.OpSetWatches:
 	case o.kind == proto.OpSync:
 		c.synced = max(c.synced, o.floor)
 		if out.zxid < o.floor {
@@ -147,6 +160,11 @@ func (h *history) returned(c *client, o *op, out outcome) {
 		w.violate("I-33", 0, out.zxid, "%v %s of client %d: %s", o.kind, o.path, c.n, bad)
 		return
 	}
+	if h.missed(c, o, out.zxid); w.fail != nil {
+		return
+	}
+	h.watched(c, o, out)
+	h.numbers(o, out)
 	c.seen = max(c.seen, out.zxid)
 	h.told = max(h.told, out.zxid)
 	delete(h.want, k)

@@ -94,6 +94,15 @@ func (n *mnode) at(z txn.Zxid) mstate {
 	return n.states[i-1]
 }
 
+// since are the states that came after a zxid.
+func (n *mnode) since(z txn.Zxid) []mstate {
+	i := len(n.states)
+	for i > 0 && n.states[i-1].from > z {
+		i--
+	}
+	return n.states[i:]
+}
+
 func (n *mnode) set(s mstate, z txn.Zxid) {
 	s.from = z
 	if k := len(n.states); k > 0 && n.states[k-1].from == z {

@@ -32,7 +32,7 @@ type node struct {
 	froze  time.Duration // when the last freeze began
 	thawed time.Duration // and ended
 
-	rng, diskRng, clockRng *rand.Rand
+	rng, diskRng, clockRng, strayRng *rand.Rand
 
 	// The process.
 	cfg     zab.Config
@@ -49,6 +49,7 @@ type node struct {
 	dials   map[zab.ServerID]*dialing
 	got     map[zab.ConnID]*peer.Receiving // whole snapshots, waiting to be installed
 
+	past      []zab.Received // frames, some of them of connections that are gone
 	inbox     []zab.Event
 	answers   []zab.Event
 	snapBegun []*stream
@@ -66,13 +67,27 @@ type node struct {
 func newNode(w *World, id zab.ServerID) *node {
 	i := int(id)
 	n := &node{w: w, id: id, disk: simdisk.NewDisk(0), rng: source(w.sc.Seed, "node", i), diskRng: source(w.sc.Seed, "disk", i),
-		clockRng: source(w.sc.Seed, "clock", i)}
+		clockRng: source(w.sc.Seed, "clock", i), strayRng: source(w.sc.Seed, "stray", i)}
+	n.watchDisk()
 	n.offset = between(n.clockRng, time.Hour, 1000*time.Hour)
 	if w.sc.Drift > 0 {
 		n.drift = (2*n.clockRng.Float64() - 1) * w.sc.Drift
 	}
 	_ = n.disk.MkdirAll("/data")
 	return n
+}
+
+// watchDisk has the checks told of calls that fail. Whoever makes the call under which the power goes off, the process ends with it.
+func (n *node) watchDisk() {
+	n.disk.OnFail(func(path string, err error) { n.w.checks.onDiskFailed(n, path, err) })
+	n.disk.OnCut(func() {
+		life := n.life
+		n.w.after(0, func() {
+			if n.life == life {
+				n.die(simdisk.ErrPowerCut)
+			}
+		})
+	})
 }
 
 // now is the process's monotonic clock.
@@ -140,6 +155,7 @@ func (n *node) start() {
 	n.inbox, n.answers, n.snapBegun, n.connID, n.clusterID = nil, nil, nil, 0, 0
 	n.streams, n.inbound, n.dials = map[zab.ConnID]*stream{}, map[zab.ServerID]*stream{}, map[zab.ServerID]*dialing{}
 	n.got = map[zab.ConnID]*peer.Receiving{}
+	n.past = nil
 	n.timer++
 	n.timerAt = zab.Never
 	n.cfg = w.coreConfig(n)
@@ -307,6 +323,9 @@ func (n *node) turn(evs []zab.Event) {
 	for {
 		for _, ev := range evs {
 			w.trace(n.id, "event", 0, ev)
+			if done, ok := ev.(zab.DiskDone); ok {
+				w.checks.onCompleted(n, done.ID)
+			}
 		}
 		for _, fx := range n.core.Step(now, evs) {
 			w.trace(n.id, "effect", 0, fx)
@@ -389,6 +408,7 @@ func (n *node) perform(now zab.Instant, fx zab.Effect) {
 	w := n.w
 	switch fx := fx.(type) {
 	case zab.Tell:
+		w.checks.onVote(n, &fx.Notification)
 		n.tell(fx.To, fx.Notification)
 	case zab.Dial:
 		n.dial(fx.Peer)
@@ -456,6 +476,9 @@ func (n *node) perform(now zab.Instant, fx zab.Effect) {
 		n.role = zab.Looking
 		n.edge.Freeze()
 	case zab.Note:
+		if fx.Message == zab.NoteRole {
+			w.checks.onRole(n, fx.Role)
+		}
 		n.role = n.core.Status().Role
 		w.onNote(n, fx)
 	case zab.Fatal:

@@ -203,7 +203,8 @@ func TestPlantedViolationsAreSeen(t *testing.T) {
 			w.checks.book(l).alive[w.clients[0].session] = w.now
 			d := txn.NewDraft(&txn.Txn{Header: txn.Header{Session: w.clients[0].session, Op: proto.OpCloseSession}, Body: &txn.CloseSession{}}, &txn.Request{})
 			r := d.Seal(txn.MakeZxid(80, 1), 0, 0)
-			w.checks.checkExpiry(l, &r)
+			sealed, _ := r.Txn()
+			w.checks.checkExpiry(l, r.Zxid, sealed)
 		}},
 		{"I-41", "a session id is used again", func(w *World, l, f *node, b *book) {
 			w.history.committed(&txn.Record{Zxid: txn.MakeZxid(80, 1)}, &txn.Txn{Header: txn.Header{Session: w.clients[0].session, Op: proto.OpCreateSession}})
@@ -211,6 +212,106 @@ func TestPlantedViolationsAreSeen(t *testing.T) {
 		{"I-45", "a start comes up without what was durable", func(w *World, l, f *node, b *book) {
 			b.log = append(b.log, zab.Position{Zxid: tip(b.log).Zxid + 1})
 			w.checks.onRecovered(f)
+		}},
+		{"I-4", "a counter is left out", func(w *World, l, f *node, b *book) {
+			last := w.checks.lastCommitted()
+			r := forge(last, last.Zxid+2, "x")
+			b.applied = last.Zxid
+			w.checks.commit(f, &r)
+		}},
+		{"I-4", "an epoch does not begin with 1", func(w *World, l, f *node, b *book) {
+			last := w.checks.lastCommitted()
+			r := forge(last, txn.MakeZxid(last.Zxid.Epoch()+1, 2), "x")
+			b.applied = last.Zxid
+			w.checks.commit(f, &r)
+		}},
+		{"I-5", "an epoch comes back", func(w *World, l, f *node, b *book) {
+			last := w.checks.lastCommitted()
+			r := forge(last, txn.MakeZxid(last.Zxid.Epoch()-1, 1), "x")
+			b.applied = last.Zxid
+			w.checks.commit(f, &r)
+		}},
+		{"I-22", "a frame of a dead connection makes the leader write", func(w *World, l, f *node, b *book) {
+			st := l.core.Status()
+			w.checks.onStray(l, false, &st, &st, []zab.Effect{zab.Append{}})
+		}},
+		{"I-22", "a frame of a dead connection moves what a learner has acked", func(w *World, l, f *node, b *book) {
+			before, after := l.core.Status(), l.core.Status()
+			after.Learners[0].Match++
+			w.checks.onStray(l, false, &before, &after, nil)
+		}},
+		{"I-22", "a frame of another epoch moves the commit", func(w *World, l, f *node, b *book) {
+			before, after := f.core.Status(), f.core.Status()
+			after.Commit++
+			w.checks.onStray(f, true, &before, &after, nil)
+		}},
+		{"I-38", "a change is shown before its event", func(w *World, l, f *node, b *book) {
+			m := w.history.model
+			w.clients[0].armed = []armed{{watch: watch{path: "/k0"}, absent: true}}
+			m.node("/k0").set(mstate{exists: true, stat: proto.Stat{Mzxid: int64(m.zxid)}}, m.zxid)
+			w.history.returned(w.clients[0], &op{kind: proto.OpSync}, outcome{zxid: m.zxid})
+		}},
+		{"I-38", "an event for somebody who does not watch", func(w *World, l, f *node, b *book) {
+			w.clients[0].armed = nil
+			w.clients[0].notified(proto.EventNodeCreated, "/k0")
+		}},
+		{"I-38", "an event comes twice", func(w *World, l, f *node, b *book) {
+			m, c := w.history.model, w.clients[0]
+			c.armed = []armed{{watch: watch{path: "/k0"}, absent: true}}
+			m.node("/k0").set(mstate{exists: true, stat: proto.Stat{Mzxid: int64(m.zxid)}}, m.zxid)
+			c.notified(proto.EventNodeCreated, "/k0")
+			if w.fail != nil {
+				w.fail.Invariant = "the first already"
+			}
+			c.notified(proto.EventNodeCreated, "/k0")
+		}},
+		{"I-38", "what happened during a move is not told", func(w *World, l, f *node, b *book) {
+			m, wt := w.history.model, watch{path: "/k0", child: true}
+			w.clients[0].armed = []armed{{watch: wt}}
+			m.node("/k0").set(mstate{exists: true, stat: proto.Stat{Pzxid: int64(m.zxid)}}, m.zxid)
+			w.history.returned(w.clients[0], &op{kind: proto.OpSetWatches, rearms: []rearm{{watch: wt}}, seen: m.zxid - 1}, outcome{zxid: m.zxid})
+		}},
+		{"I-39", "a number comes twice", func(w *World, l, f *node, b *book) {
+			z := w.history.model.zxid
+			w.history.numbered(z-1, "/z-", "/z-0000000900")
+			w.history.numbered(z, "/z-", "/z-0000000900")
+		}},
+		{"I-39", "a later number is smaller", func(w *World, l, f *node, b *book) {
+			z := w.history.model.zxid
+			w.history.numbered(z, "/z-", "/z-0000000900")
+			w.history.numbered(z-1, "/z-", "/z-0000000901")
+		}},
+		{"I-42", "a write through a server that the session has left", func(w *World, l, f *node, b *book) {
+			last := w.checks.lastCommitted()
+			t := &txn.Txn{Header: txn.Header{Session: w.clients[0].session, Op: proto.OpSetData, Conn: 1, Origin: 2}}
+			r := forge(last, last.Zxid+1, "x")
+			w.history.moved(t.Session, 1)
+			b.applied, w.checks.proposed[r.Zxid] = last.Zxid, proposal{l.id, r.Chain, w.history.abroad(t)}
+			w.checks.commit(f, &r)
+		}},
+		{"I-43", "an ack leaves after a failed disk", func(w *World, l, f *node, b *book) {
+			b.doing = zab.Append{}
+			w.checks.onDiskFailed(f, "log", errors.New("for no reason"))
+			w.checks.onFrame(w.dataEnd(f), b.hard.Current, &zab.Ack{Kind: zab.AckPropose, Epoch: b.hard.Current, Durable: tip(b.log).Zxid})
+		}},
+		{"I-43", "a reply leaves after a failed disk", func(w *World, l, f *node, b *book) {
+			b.doing = zab.Append{}
+			w.checks.onDiskFailed(f, "log", errors.New("for no reason"))
+			(&clientConn{e: f.edge, c: w.clients[0]}).reply(&op{}, outcome{})
+		}},
+		{"I-48", "a leader gives up for a minority's sake", func(w *World, l, f *node, b *book) {
+			w.checks.onCalm(true)
+			w.checks.watchCalm(l, &zab.Status{Role: zab.Looking})
+		}},
+		{"I-50", "a role begins before the disk is done with the last", func(w *World, l, f *node, b *book) {
+			w.checks.onQueued(f, 1<<40)
+			w.checks.onRole(f, zab.Looking)
+			w.checks.onRole(f, zab.Leading)
+		}},
+		{"I-50", "a vote before the disk is done with the last role", func(w *World, l, f *node, b *book) {
+			w.checks.onQueued(f, 1<<40)
+			w.checks.onRole(f, zab.Looking)
+			w.checks.onVote(f, &zab.Notification{State: zab.Looking, Vote: zab.Vote{Leader: f.id}})
 		}},
 		{"FATAL-8", "a process ends and nobody hurt it", func(w *World, l, f *node, b *book) { w.checks.onFatal(f, 8, errors.New("for no reason")) }},
 	}

@@ -22,6 +22,7 @@ type Scenario struct {
 	Clients   int
 	Rate      time.Duration // mean time between requests of one client
 	Depth     int           // requests of a client under way, at most
+	Watches   int           // one read in so many leaves a watch; 0: none does
 	Net       time.Duration // typical delay one way; 0: 300 µs
 	DiskDelay time.Duration // typical time of a disk operation; 0: 1 ms
 	Drift     float64       // of clocks, a fraction
@@ -155,7 +156,7 @@ func (sc *Scenario) settings() []setting {
 	l := &sc.Limits
 	return []setting{
 		intSetting("nodes", &sc.Nodes), intSetting("observers", &sc.Observers), intSetting("clients", &sc.Clients),
-		timeSetting("rate", &sc.Rate), intSetting("depth", &sc.Depth), timeSetting("net", &sc.Net), timeSetting("disk", &sc.DiskDelay),
+		timeSetting("rate", &sc.Rate), intSetting("depth", &sc.Depth), intSetting("watches", &sc.Watches), timeSetting("net", &sc.Net), timeSetting("disk", &sc.DiskDelay),
 		{"drift", func() string { return strconv.FormatFloat(sc.Drift, 'g', -1, 64) }, func(s string) (err error) {
 			sc.Drift, err = strconv.ParseFloat(s, 64)
 			return err

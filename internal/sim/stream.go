@@ -241,7 +241,9 @@ func (s *stream) frame(pk zab.Packet, epoch txn.Epoch) {
 	case *zab.SnapEnd:
 		s.snapEnd(pk)
 	default:
-		n.put(zab.Received{Conn: s.id, Epoch: epoch, Packet: pk})
+		ev := zab.Received{Conn: s.id, Epoch: epoch, Packet: pk}
+		n.remember(ev)
+		n.put(ev)
 	}
 }
 
@@ -293,6 +295,7 @@ func (n *node) receiveSnapshot(fx zab.ReceiveSnapshot) {
 	}
 	in, err := n.store.Receive(fx.Begin)
 	if err != nil {
+		n.w.trace(n.id, "receive", uint64(fx.Begin.At.Zxid), err.Error())
 		s.abort()
 		return
 	}

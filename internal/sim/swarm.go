@@ -93,6 +93,7 @@ var faults = []fault{
 		func(int, int) []string { return text("start all") }},
 	{"handover", 5 * time.Second, 0, func(*rand.Rand, int, int) []string { return text("handover leader") }, nil},
 	{"handover to", 5 * time.Second, 0, func(_ *rand.Rand, a, _ int) []string { return text("handover leader %d", a) }, nil},
+	{"stray", 300 * time.Millisecond, 0, func(_ *rand.Rand, a, _ int) []string { return text("stray %d", a) }, nil},
 	{"snapshot", 2 * time.Second, 0, func(_ *rand.Rand, a, _ int) []string { return text("snapshot %d", a) }, nil},
 	{"wall", 5 * time.Second, 0, func(r *rand.Rand, a, _ int) []string {
 		return text("wall %d %v", a, (between(r, 0, 20*time.Second) - 10*time.Second).Round(time.Millisecond))
@@ -120,8 +121,15 @@ func Swarm(seed uint64, o Options) *Scenario {
 	if chance(r, 2) {
 		sc.Drift = []float64{1e-5, 1e-3, 0.02}[r.IntN(3)]
 	}
+	if chance(r, 2) {
+		sc.Watches = 1 + r.IntN(5)
+	}
 	sc.Limits = drawLimits(r)
-	sc.Steps = drawFaults(sc, r)
+	if chance(r, 12) {
+		flapping(sc, r)
+	} else {
+		sc.Steps = drawFaults(sc, r, faults)
+	}
 	return sc
 }
 
@@ -168,7 +176,8 @@ func drawLimits(r *rand.Rand) Limits {
 	return l
 }
 
-func drawFaults(sc *Scenario, r *rand.Rand) []Step {
+// drawFaults draws which kinds of trouble there are, and when.
+func drawFaults(sc *Scenario, r *rand.Rand, faults []fault) []Step {
 	var steps []Step
 	add := func(at time.Duration, lines []string) {
 		for _, line := range lines {

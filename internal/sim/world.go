@@ -44,6 +44,7 @@ type World struct {
 	syncs      map[zab.ServerID]synced // of each learner since the last mark
 	counts     Counts
 	traps      []trap
+	few        []*node // the minority of a schedule
 
 	step    int // next line of the schedule
 	waited  time.Duration

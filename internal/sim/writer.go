@@ -25,7 +25,10 @@ type writer struct {
 	idle    uint64
 }
 
-func (d *writer) queue(fx zab.Effect) { d.ops = append(d.ops, fx) }
+func (d *writer) queue(fx zab.Effect) {
+	d.n.w.checks.onQueued(d.n, operationID(fx))
+	d.ops = append(d.ops, fx)
+}
 
 func (d *writer) do(job func() error) {
 	d.jobs = append(d.jobs, job)
@@ -111,9 +114,12 @@ func (d *writer) confirmLater() {
 			return
 		}
 		d.pending = false
+		n.w.checks.begin(n, zab.Append{})
 		if err := n.store.Confirm(d.commit); err != nil {
 			n.die(err)
+			return
 		}
+		n.w.checks.done(n)
 	})
 }
 
@@ -177,6 +183,7 @@ func (d *writer) perform(ops []zab.Effect) (k int, err error) {
 		err = d.install(op)
 	case zab.Initialize:
 		id = op.ID
+		w.checks.begin(n, op)
 		if err = n.store.Initialize(op.ClusterID); err == nil {
 			n.clusterID = op.ClusterID
 		}

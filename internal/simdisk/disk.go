@@ -40,6 +40,8 @@ type Disk struct {
 	crashAt  int
 	failAt   map[int]error
 	failSync error // of the next Sync or SyncDir
+	onFail   func(path string, err error)
+	onCut    func()
 }
 
 // nameOp is one change of a folder, atomic: name from goes away, name to becomes node. Either may be empty.
@@ -119,6 +121,28 @@ func (d *Disk) Mend() {
 	defer d.mu.Unlock()
 	d.failSync = nil
 	clear(d.failAt)
+}
+
+// OnFail has f called for every change that is refused or fails, but for a power cut, while the disk is locked. nil calls it off.
+func (d *Disk) OnFail(f func(path string, err error)) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.onFail = f
+}
+
+// OnCut has f called when the step that CrashAt aims at turns the power off, while the disk is locked. nil calls it off.
+func (d *Disk) OnCut(f func()) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.onCut = f
+}
+
+// failed tells of a change that failed, and wraps its error.
+func (d *Disk) failed(op, path string, err error) error {
+	if d.onFail != nil {
+		d.onFail(path, err)
+	}
+	return pathError(op, path, err)
 }
 
 // Survivor returns a disk that holds what a power cut now would leave at the least: nothing that was not made durable. d is not
@@ -213,6 +237,9 @@ func (d *Disk) step() (cut bool, fail error) {
 	d.steps++
 	if d.crashAt > 0 && d.steps >= d.crashAt {
 		d.off = true
+		if d.onCut != nil {
+			d.onCut()
+		}
 		return true, ErrPowerCut
 	}
 	return false, d.failAt[d.steps]
@@ -279,7 +306,7 @@ func (d *Disk) Create(path string) (env.File, error) {
 	}
 	cut, err := d.step()
 	if err != nil && !cut {
-		return nil, pathError("create", path, err)
+		return nil, d.failed("create", path, err)
 	}
 	n := newInode()
 	d.change(nameOp{to: name, node: n})
@@ -306,7 +333,7 @@ func (d *Disk) Rename(from, to string) error {
 	}
 	cut, err := d.step()
 	if err != nil && !cut {
-		return pathError("rename", from, err)
+		return d.failed("rename", from, err)
 	}
 	if old != name {
 		d.change(nameOp{from: old, to: name, node: n})
@@ -331,7 +358,7 @@ func (d *Disk) Remove(path string) error {
 	}
 	cut, err := d.step()
 	if err != nil && !cut {
-		return pathError("remove", path, err)
+		return d.failed("remove", path, err)
 	}
 	if isFile {
 		d.change(nameOp{from: name})
@@ -356,7 +383,7 @@ func (d *Disk) MkdirAll(path string) error {
 		if cut {
 			return err
 		}
-		return pathError("mkdir", path, err)
+		return d.failed("mkdir", path, err)
 	}
 	for ; !d.dirs[name]; name = filepath.Dir(name) {
 		if _, isFile := d.names[name]; isFile {
@@ -429,7 +456,7 @@ func (d *Disk) SyncDir(path string) error {
 	}
 	d.pending = rest
 	if err != nil {
-		return pathError("syncdir", path, err)
+		return d.failed("syncdir", path, err)
 	}
 	return nil
 }

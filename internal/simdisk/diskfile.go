@@ -218,7 +218,7 @@ func (f *file) mutate(op string, do func()) error {
 		do()
 	}
 	if err != nil && !cut {
-		return pathError(op, f.path, err)
+		return f.d.failed(op, f.path, err)
 	}
 	return err
 }
@@ -243,7 +243,7 @@ func (f *file) WriteAt(b []byte, off int64) (int, error) {
 		return 0, err
 	}
 	if need := f.n.needs(off, int64(len(b))); need > 0 && !f.d.room(need) {
-		return 0, pathError("write", f.path, syscall.ENOSPC)
+		return 0, f.d.failed("write", f.path, syscall.ENOSPC)
 	}
 	err := f.mutate("write", func() { f.n.write(b, off) })
 	if err == nil {
@@ -284,7 +284,7 @@ func (f *file) Allocate(size int64) error {
 	before := f.n.space()
 	after := sectors(max(size, f.n.reserved)) * SectorBytes
 	if after > before && !f.d.room(after-before) {
-		return pathError("allocate", f.path, syscall.ENOSPC)
+		return f.d.failed("allocate", f.path, syscall.ENOSPC)
 	}
 	return f.mutate("allocate", func() {
 		f.n.resize(max(size, f.n.size))
@@ -304,7 +304,7 @@ func (f *file) Sync() error {
 		return err
 	case err != nil:
 		f.n.failSync()
-		return pathError("sync", f.path, err)
+		return f.d.failed("sync", f.path, err)
 	}
 	f.n.sync()
 	return nil
