@@ -116,27 +116,31 @@ func TestIdleConnectionIsSmall(t *testing.T) {
 	runtime.KeepAlive(nets)
 }
 
-// TestWatchIsSmall measures a watch beyond the bytes of its path.
+// TestWatchIsSmall measures a watch beyond the bytes of its path: each on a path of its own, and many on the same paths.
 func TestWatchIsSmall(t *testing.T) {
-	const n = 100_000
-	paths := make([]string, n)
-	for i := range paths {
-		paths[i] = fmt.Sprintf("/some/application/node-%06d", i)
+	for _, c := range []struct{ paths, conns, most int }{{100_000, 1, 100}, {1000, 100, 40}} {
+		paths := make([]string, c.paths)
+		for i := range paths {
+			paths[i] = fmt.Sprintf("/some/application/node-%06d", i)
+		}
+		conns := make([]conn, c.conns)
+		table := newWatchTable()
+		heap := func() int {
+			runtime.GC()
+			var m runtime.MemStats
+			runtime.ReadMemStats(&m)
+			return int(m.HeapAlloc)
+		}
+		before := heap()
+		for i := range conns {
+			for _, p := range paths {
+				table.add(&conns[i], p, watchData)
+			}
+		}
+		per := (heap() - before) / (c.paths * c.conns)
+		t.Logf("%d bytes for a watch, %d paths and %d connections", per, c.paths, c.conns)
+		require.Less(t, per, c.most)
+		require.Equal(t, c.paths*c.conns, table.size())
+		runtime.KeepAlive(paths)
 	}
-	table, c := newWatchTable(), &conn{}
-	heap := func() uint64 {
-		runtime.GC()
-		var m runtime.MemStats
-		runtime.ReadMemStats(&m)
-		return m.HeapAlloc
-	}
-	before := heap()
-	for _, p := range paths {
-		table.add(c, p, watchData)
-	}
-	per := (heap() - before) / n
-	t.Logf("%d bytes for a watch", per)
-	require.Less(t, per, uint64(110))
-	require.Equal(t, n, table.size())
-	runtime.KeepAlive(paths)
 }

@@ -64,7 +64,8 @@ type conn struct {
 	dirty     bool   // in Replica.dirty; guarded by Replica.mu held for writing
 	traffic   traffic
 
-	watching  map[string]struct{} // the watched paths; guarded by watchTable.mu
+	watching  map[uint32]struct{} // the watched paths; guarded by watchTable.mu
+	watcher   uint32              // this connection in the table, 0 before its first watch; guarded by watchTable.mu
 	unwatched bool                // guarded by watchTable.mu
 }
 
