@@ -137,6 +137,6 @@ func (st *starting) moveDamaged() error {
 	}
 	return st.setAside(files, func(name string) bool {
 		damaged := slices.ContainsFunc(st.broken, func(z txn.Zxid) bool { return snapshot.Name(z) == name })
-		return damaged || name == initializedName && st.initialText == nil
+		return damaged || slices.Contains(st.aside, name) || name == initializedName && st.initialText == nil
 	})
 }

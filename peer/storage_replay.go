@@ -3,6 +3,7 @@ package peer
 import (
 	"errors"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -96,6 +97,10 @@ func (st *starting) tryLog(unclean bool) error {
 		return err
 	}
 	st.log = l
+	for _, path := range rep.Aside {
+		st.note("%s at 0: damaged, and the log does not need it", path)
+		st.aside = append(st.aside, filepath.Base(path))
+	}
 	st.out.Commit, st.out.CutBytes = rep.CommitHint, rep.CutBytes
 	if rep.CutBytes > 0 {
 		st.note("a torn write of %d bytes was cut off at %s; nobody was promised it", rep.CutBytes, rep.CutAt)

@@ -31,10 +31,11 @@ type starting struct {
 	out Recovered
 
 	vouch       bool
-	lost        []string // why this start found the server RECOVERING
-	damagedDir  string   // name of the sub-folder of this start for files set aside
-	broken      []txn.Zxid
-	initialText []byte // the file initialized as it is
+	lost        []string   // why this start found the server RECOVERING
+	damagedDir  string     // name of the sub-folder of this start for files set aside
+	broken      []txn.Zxid // snapshots
+	aside       []string   // names of log files that are damaged and not needed
+	initialText []byte     // the file initialized as it is
 	batch       []txn.Record
 	batchBytes  int
 }

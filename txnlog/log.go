@@ -36,6 +36,7 @@ type Report struct {
 	CommitHint  txn.Zxid // Base <= CommitHint <= End: known to be committed
 	CutBytes    int64    // length of a torn batch that was cut off
 	CutAt       string   // file:offset of it
+	Aside       []string // paths of damaged files that the log does not need: whoever opened it moves them away before the log changes
 	Rewritten   bool     // the last segment was made anew
 	Created     bool     // there was no segment of this generation
 	Segments    int
@@ -95,16 +96,13 @@ func (l *Log) recover(r *recovery) (Report, error) {
 	if err := l.disk.MkdirAll(l.dir); err != nil {
 		return rep, err
 	}
-	if err := r.list(); err != nil {
-		return rep, err
-	}
 	if err := r.judge(); err != nil {
 		return rep, err
 	}
 	if r.last != nil {
 		l.end, l.chain, l.seq, l.crc, l.proved = r.last.end, r.last.chain, r.last.seq, r.last.crc, false
 	}
-	rep.CutBytes, rep.CutAt = r.cut, r.cutAt
+	rep.CutBytes, rep.CutAt, rep.Aside = r.cut, r.cutAt, r.aside
 	if err := r.repair(l, &rep); err != nil {
 		return rep, err
 	}

@@ -1,21 +1,11 @@
 package txnlog
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
-	"path/filepath"
-	"slices"
 
 	"github.com/zkd-project/zkd/txn"
 )
-
-// candidate is a file with a segment's name.
-type candidate struct {
-	segment
-	size    int64
-	headErr error // errHeader: it has no valid header
-}
 
 // recovery finds out what the files of one generation mean. Until repair it changes nothing.
 type recovery struct {
@@ -25,7 +15,8 @@ type recovery struct {
 
 	segs       []*candidate // of the history, oldest first
 	leftovers  []string     // files of a half-done creation or copy
-	superseded []string     // files behind a segment that was made anew, oldest first
+	superseded []string     // files that later ones have replaced or a hole cuts off, oldest first
+	aside      []string     // damaged files that the log does not need
 	from       int          // index of the first segment whose batches were read
 	last       *cursor      // behind the last good batch of the log
 	hint       txn.Zxid
@@ -38,71 +29,13 @@ func (r *recovery) corrupt(c *candidate, off int64, err error) error {
 	return &CorruptError{File: c.path, Offset: off, Err: err}
 }
 
-// list finds the files and reads the headers.
-func (r *recovery) list() error {
-	entries, err := r.disk.List(r.dir)
-	if err != nil {
-		return err
-	}
-	var all []*candidate
-	for _, e := range entries {
-		generation, first, tmp, ok := parseSegmentName(e.Name)
-		if !ok || e.Dir || generation != r.start.Generation {
-			continue
-		}
-		path := filepath.Join(r.dir, e.Name)
-		if tmp {
-			r.leftovers = append(r.leftovers, path)
-			continue
-		}
-		c := &candidate{segment: segment{name: e.Name, path: path, end: e.Size}, size: e.Size}
-		if err := r.readHeader(c, first); err != nil {
-			return err
-		}
-		all = append(all, c)
-	}
-	slices.SortFunc(all, func(a, b *candidate) int { return cmp.Compare(a.name, b.name) })
-	r.sortOut(all)
-	return nil
-}
-
-// readHeader returns only errors that are no verdict on the header's bytes.
-func (r *recovery) readHeader(c *candidate, first txn.Zxid) error {
-	f, err := r.disk.Open(c.path)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	c.head, err = readSegmentHeader(f)
-	switch {
-	case errors.Is(err, errHeader):
-		c.headErr = err
-	case err != nil:
-		return fmt.Errorf("segment %s: %w", c.path, err)
-	case c.head.Generation != r.start.Generation || c.head.First != first || c.head.FirstSeq == 0:
-		c.headErr = errHeader
-	case c.head.ClusterID != 0 && r.cfg.ClusterID != 0 && c.head.ClusterID != r.cfg.ClusterID:
-		return fmt.Errorf("segment %s: %w: %#x, not %#x", c.path, ErrWrongCluster, c.head.ClusterID, r.cfg.ClusterID)
-	}
-	return nil
-}
-
-// sortOut sets aside what a later life of the log has superseded.
-func (r *recovery) sortOut(all []*candidate) {
-	var life uint64
-	for _, c := range all {
-		if c.headErr == nil && c.head.Life < life {
-			r.superseded = append(r.superseded, c.path)
-			continue
-		}
-		life = max(life, c.head.Life)
-		r.segs = append(r.segs, c)
-	}
-}
-
 // judge applies the table of §18.4.
 func (r *recovery) judge() error {
-	if err := r.judgeHeaders(); err != nil {
+	bad, err := r.list()
+	if err != nil {
+		return err
+	}
+	if err := r.judgeHeaders(bad); err != nil {
 		return err
 	}
 	if len(r.segs) == 0 {
@@ -111,15 +44,18 @@ func (r *recovery) judge() error {
 		}
 		return nil
 	}
-	if oldest := r.segs[0]; oldest.head.Prev > r.start.Base {
-		return r.corrupt(oldest, 0, errBase)
-	}
 	r.from = len(r.segs) - 1
 	for r.from > 0 && r.segs[r.from].head.Prev > r.start.Base {
 		r.from--
 	}
 	if r.from == len(r.segs)-1 && r.from > 0 {
-		r.from-- // the last one may be empty: then the end of the log is in here
+		begun, err := r.begun(r.segs[r.from])
+		if err != nil {
+			return err
+		}
+		if !begun {
+			r.from-- // the end of the log is in here
+		}
 	}
 	if err := r.judgeBatches(); err != nil {
 		return err
@@ -134,44 +70,6 @@ func (r *recovery) judge() error {
 	return nil
 }
 
-func (r *recovery) judgeHeaders() error {
-	if n := len(r.segs); n > 0 && r.segs[n-1].headErr != nil {
-		newest := r.segs[n-1]
-		t, err := r.tailOf(newest, 0)
-		if err != nil {
-			return err
-		}
-		if t.maxSeq > 0 {
-			return r.corrupt(newest, 0, newest.headErr)
-		}
-		r.segs = r.segs[:n-1]
-		r.leftovers = append(r.leftovers, newest.path)
-	}
-	start := 0
-	for i, c := range r.segs {
-		if c.headErr != nil {
-			return r.corrupt(c, 0, c.headErr)
-		}
-		if i == 0 {
-			continue
-		}
-		before := r.segs[i-1].head
-		switch {
-		case before.First != c.head.Before && c.head.Prev <= r.start.Base:
-			// What stood between was purged, and then the power brought back an older name, whose removal was never durable.
-			// That is no harm as long as the snapshot covers the hole.
-			start = i
-		case before.First != c.head.Before || before.Prev > c.head.Prev || before.FirstSeq >= c.head.FirstSeq:
-			return r.corrupt(c, 0, errSegment)
-		}
-	}
-	for i := start; i > 0; i-- {
-		r.superseded = append([]string{r.segs[i-1].path}, r.superseded...)
-	}
-	r.segs = r.segs[start:]
-	return nil
-}
-
 func (r *recovery) tailOf(c *candidate, off int64) (tail, error) {
 	f, err := r.disk.Open(c.path)
 	if err != nil {
@@ -179,6 +77,21 @@ func (r *recovery) tailOf(c *candidate, off int64) (tail, error) {
 	}
 	defer f.Close()
 	return scanTail(newWindow(f, c.size), r.start.Generation, off)
+}
+
+// begun reports whether a segment has its first batch. Then the one before it was sealed, and whatever it looks like now, nothing in it is
+// needed but what stands behind the snapshot.
+func (r *recovery) begun(c *candidate) (bool, error) {
+	f, err := r.disk.Open(c.path)
+	if err != nil {
+		return false, err
+	}
+	defer f.Close()
+	_, _, err = startCursor(newWindow(f, c.size), &c.head).next()
+	if errors.Is(err, errTorn) || errors.Is(err, errLink) || errors.Is(err, errRecords) {
+		return false, nil
+	}
+	return err == nil, err
 }
 
 // judgeBatches reads from segment r.from to the end of the log.

@@ -2,6 +2,7 @@ package txnlog_test
 
 import (
 	"bytes"
+	"fmt"
 	"io/fs"
 	"testing"
 
@@ -270,6 +271,58 @@ func TestAPurgedSegmentThatComesBack(t *testing.T) {
 	_, _, _, err = reopen(w.d, s)
 	var corrupt *txnlog.CorruptError
 	require.ErrorAs(t, err, &corrupt, "the snapshot does not cover the hole")
+}
+
+// (1) The power goes off while a segment is made: its name is there, its header is not. (2) A start removes it; the fsync of the folder fails,
+// the process ends, and no later fsync covers that removal. (3) The log grows past that name. (4) The power goes off again, and the name is back.
+func TestTheRestOfACreationThatComesBack(t *testing.T) {
+	for _, at := range []int{0, 1, 2} { // between which segments
+		w := newWreck(t, 3)
+		last := w.h.recs[len(w.h.recs)-1].Zxid
+		var gen, first uint64
+		_, err := fmt.Sscanf(w.names[at], "log.%016x.%016x", &gen, &first)
+		require.NoError(t, err)
+		w.create(fmt.Sprintf("%s/log.%016x.%016x", dir, gen, first+1), make([]byte, 8*sector))
+		l, rep, got := mustOpen(t, w.d, txnlog.Start{Generation: 1, Watermark: last, Unclean: true})
+		require.Equal(t, rawBytes(w.h.recs), rawBytes(got))
+		require.Empty(t, rep.Aside)
+		require.Equal(t, w.names, l.Segments())
+		require.Equal(t, w.names, names(t, w.d), "it is gone")
+		require.NoError(t, l.Append(w.h.make(12, 3000, 1), 0))
+		requireHolds(t, l, w.h, 0)
+	}
+}
+
+// What a good snapshot covers is no loss, wherever the damage is.
+func TestDamageThatTheSnapshotCovers(t *testing.T) {
+	for name, c := range map[string]struct {
+		seg, off int64
+		aside    bool
+	}{"header": {1, 30, true}, "oldest header": {0, 30, true}, "batch": {1, 2*sector + 100, false}, "seal": {1, 7*sector + 5, false},
+		"batch in the segment before the last": {2, 2*sector + 100, false}} {
+		t.Run(name, func(t *testing.T) {
+			w := newWreck(t, 4)
+			base := w.h.recs[len(w.h.recs)-2]
+			w.flip(w.path(int(c.seg)), c.off)
+			s := txnlog.Start{Generation: 1, Base: base.Zxid, BaseChain: base.Chain, Watermark: base.Zxid + 1, Unclean: true}
+			l, rep, got := mustOpen(t, w.d, s)
+			require.Equal(t, rawBytes(w.h.after(base.Zxid)), rawBytes(got))
+			if c.aside {
+				require.Equal(t, []string{w.path(int(c.seg))}, rep.Aside)
+				require.NotContains(t, l.Segments(), w.names[c.seg])
+				require.Contains(t, names(t, w.d), w.names[c.seg], "it is evidence")
+			}
+			require.NoError(t, l.Close())
+
+			w = newWreck(t, 4)
+			w.flip(w.path(int(c.seg)), c.off)
+			base = w.h.recs[1]
+			_, _, _, err := reopen(w.d, txnlog.Start{Generation: 1, Base: base.Zxid, BaseChain: base.Chain, Unclean: true})
+			var corrupt *txnlog.CorruptError
+			require.ErrorAs(t, err, &corrupt, "an older snapshot does not cover it")
+			require.Equal(t, w.path(int(c.seg)), corrupt.File)
+		})
+	}
 }
 
 // A flipped bit anywhere is found, or lies in the last batch that nothing proves, or changes nothing that is read.

@@ -331,10 +331,9 @@ func (c *checks) onRecovered(n *node) {
 		c.w.violate("I-46", n.id, 0, "the recovered log cannot be read: %v", err)
 		return
 	}
-	if rec.Hard.Recovering && (b.rotten || c.w.diskFaults[n.id] > 0) {
-		// A failed sync may leave names behind that nobody expects; I-45 allows to take no chances then.
+	if rec.Hard.Recovering && b.rotten {
 		b.damaged = true
-		c.w.count("recovering-after-fault")
+		c.w.count("recovering-after-rot")
 	}
 	if !b.damaged && !b.virgin {
 		c.compareStart(n, b, log)

@@ -350,6 +350,6 @@ func (c *checks) deep(n *node) {
 		return
 	}
 	if rec.End != tip(b.log) || rec.Hard != b.hard {
-		c.w.violate("I-12", n.id, tip(b.log).Zxid, "a power cut would leave %v and %+v, durable should be %v and %+v", rec.End, rec.Hard, tip(b.log), b.hard)
+		c.w.violate("I-12", n.id, tip(b.log).Zxid, "a power cut would leave %v and %+v, durable should be %v and %+v; %s", rec.End, rec.Hard, tip(b.log), b.hard, rec.Recovering)
 	}
 }
