@@ -110,6 +110,7 @@ func (f *Follower) onPing(p *zab.Ping) {
 }
 
 func (f *Follower) pong() {
+	f.said = f.now
 	h := f.local.Hist
 	pong := &zab.Pong{Nonce: f.nonce, Touches: f.touches, DiskLow: f.local.DiskLow}
 	f.touches = nil
@@ -125,6 +126,15 @@ func (f *Follower) pong() {
 // either a long stream would wait for the next ping after every window.
 func (f *Follower) showProgress() {
 	if f.stage >= stageRecords && f.stage < stageAcked && f.local.Hist.Durable > f.shown {
+		f.pong()
+	}
+}
+
+// onProgress: bytes that are no packet yet are a sign of life, and the leader is to see one too: its pings wait behind them, for longer than
+// it would wait for an answer if the line is slow (R-44, K53).
+func (f *Follower) onProgress() {
+	f.heard, f.moved = f.now, f.now
+	if f.stage >= stageHeader && f.now.Sub(f.said) >= f.cfg.PingInterval() {
 		f.pong()
 	}
 }

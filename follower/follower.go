@@ -67,10 +67,11 @@ type Follower struct {
 	leaveID   uint64       // disk operation that leaving waits for
 	leaveWhy  zab.Leave
 
-	commit  txn.Zxid // largest that the leader named
-	open    txn.Zxid // applied so far, it may serve
-	nonce   uint64   // of the last ping
-	shown   txn.Zxid // durable in the last answer
+	commit  txn.Zxid    // largest that the leader named
+	open    txn.Zxid    // applied so far, it may serve
+	nonce   uint64      // of the last ping
+	shown   txn.Zxid    // durable in the last answer
+	said    zab.Instant // when that was
 	touches []zab.Touch
 	answers []answer
 	stats   struct{ diff, trunc, snap uint64 }
@@ -144,7 +145,7 @@ func (f *Follower) on(ev zab.Event) {
 		}
 	case zab.Progress:
 		if ev.Conn == f.conn && f.conn != 0 {
-			f.heard, f.moved = f.now, f.now
+			f.onProgress()
 		}
 	case zab.ConnDown:
 		if ev.Conn == f.conn && f.conn != 0 {

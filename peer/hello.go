@@ -73,7 +73,7 @@ func (p *Peer) greet(nc net.Conn, br *bufio.Reader, ours *zab.Hello) error {
 	if _, err := nc.Write(zab.AppendFrame(nil, 0, ours)); err != nil {
 		return err
 	}
-	pk, _, err := readFrame(br, helloMaxFrame)
+	pk, _, err := readFrame(br, helloMaxFrame, nil)
 	if err != nil {
 		return err
 	}
@@ -93,7 +93,7 @@ func (p *Peer) greet(nc net.Conn, br *bufio.Reader, ours *zab.Hello) error {
 // welcome exchanges hellos on a connection that came in. A refusal is told to the other side.
 func (p *Peer) welcome(nc net.Conn, br *bufio.Reader, purpose zab.Purpose) (*zab.Hello, error) {
 	nc.SetDeadline(time.Now().Add(helloLimit))
-	pk, _, err := readFrame(br, helloMaxFrame)
+	pk, _, err := readFrame(br, helloMaxFrame, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -114,8 +114,8 @@ func (p *Peer) welcome(nc net.Conn, br *bufio.Reader, purpose zab.Purpose) (*zab
 	return h, nc.SetDeadline(time.Time{})
 }
 
-// readFrame reads one frame; the body is fresh memory.
-func readFrame(r *bufio.Reader, maxFrame int) (zab.Packet, txn.Epoch, error) {
+// readFrame reads one frame; the body is fresh memory. It calls moved, if not nil, whenever a part of the body has come and more is to come.
+func readFrame(r *bufio.Reader, maxFrame int, moved func()) (zab.Packet, txn.Epoch, error) {
 	var raw [zab.HeaderBytes]byte
 	if _, err := io.ReadFull(r, raw[:]); err != nil {
 		return nil, 0, err
@@ -125,8 +125,20 @@ func readFrame(r *bufio.Reader, maxFrame int) (zab.Packet, txn.Epoch, error) {
 		return nil, 0, err
 	}
 	body := make([]byte, h.Length)
-	if _, err := io.ReadFull(r, body); err != nil {
-		return nil, 0, err
+	for rest := body; len(rest) > 0; {
+		n, err := r.Read(rest)
+		if rest = rest[n:]; len(rest) == 0 {
+			break
+		}
+		if err == io.EOF {
+			err = io.ErrUnexpectedEOF
+		}
+		if err != nil {
+			return nil, 0, err
+		}
+		if moved != nil {
+			moved()
+		}
 	}
 	pk, err := zab.Decode(raw, h, body)
 	return pk, h.Epoch, err

@@ -256,7 +256,7 @@ func (mp *meshPeer) read(nc net.Conn, br *bufio.Reader) {
 	for {
 		nc.SetReadDeadline(time.Now().Add(p.meshSilence()))
 		var pk zab.Packet
-		if pk, _, err = readFrame(br, 64<<10); err != nil {
+		if pk, _, err = readFrame(br, 64<<10, nil); err != nil {
 			break
 		}
 		if n, ok := pk.(*zab.Notify); ok && !mp.deliver(nc, n) {

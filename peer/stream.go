@@ -53,6 +53,7 @@ type stream struct {
 	wake chan struct{} // writer: something is queued, or ending
 	done chan struct{} // closed by the reader, last
 
+	told zab.Instant // when the reader last said that bytes come in
 	// snap passes the place for chunks from the loop to the reader; nil means that they are to be thrown away.
 	snap chan *Receiving
 }
@@ -320,7 +321,7 @@ func (s *stream) readLoop(br *bufio.Reader) error {
 	var evs []zab.Event // read and not told
 	bytes := 0
 	for {
-		pk, epoch, err := readFrame(br, s.p.cfg.MaxFrame)
+		pk, epoch, err := readFrame(br, s.p.cfg.MaxFrame, s.moved)
 		if err != nil {
 			s.tell(evs, bytes)
 			return err
@@ -383,7 +384,7 @@ func (s *stream) readSnapshot(br *bufio.Reader, begin *zab.SnapBegin) error {
 		return errStopping
 	}
 	for next := uint64(0); ; {
-		pk, epoch, err := readFrame(br, s.p.cfg.MaxFrame)
+		pk, epoch, err := readFrame(br, s.p.cfg.MaxFrame, s.moved)
 		if err != nil {
 			abortReceiving(in)
 			return err
@@ -400,7 +401,7 @@ func (s *stream) readSnapshot(br *bufio.Reader, begin *zab.SnapBegin) error {
 					return s.receiveFailed(in, err)
 				}
 			}
-			s.p.inbox.put(zab.Progress{Conn: s.id})
+			s.moved()
 		case *zab.SnapEnd:
 			if in == nil {
 				return nil
@@ -414,6 +415,14 @@ func (s *stream) readSnapshot(br *bufio.Reader, begin *zab.SnapBegin) error {
 		default:
 			s.p.inbox.putSized(zab.Received{Conn: s.id, Epoch: epoch, Packet: pk}, packetBytes(pk))
 		}
+	}
+}
+
+// moved tells the core that bytes come in: on a slow line a frame may take longer than a silence that is taken for a loss.
+func (s *stream) moved() {
+	if now := s.p.now(); now.Sub(s.told) >= s.p.cfg.Core.HbInterval {
+		s.told = now
+		s.p.inbox.put(zab.Progress{Conn: s.id})
 	}
 }
 
