@@ -1,6 +1,6 @@
 // Command zkdsim runs whole ensembles in a deterministic simulator and looks for broken invariants.
 //
-//	zkdsim run [--seeds N] [--from S] [--jobs J] [--nodes n] [--first]     many seeds
+//	zkdsim run [--seeds N] [--from S] [--jobs J] [--nodes n] [--first] [--porcupine]   many seeds
 //	zkdsim replay --seed S [--steps K] [-v]                      one seed again, event by event the same
 //	zkdsim play FILE [-v]                                        a schedule
 //	zkdsim shrink --seed S [--out DIR]                           the smallest schedule that still fails in the same way
@@ -31,6 +31,7 @@ type flags struct {
 	from, steps        uint64
 	seed, out          string
 	verbose, first     bool
+	porcupine          bool
 }
 
 func newFlags() *flags {
@@ -43,6 +44,7 @@ func newFlags() *flags {
 	f.Uint64Var(&f.steps, "steps", 0, "stop after so many events; 0: at the end")
 	f.StringVar(&f.out, "out", "internal/sim/testdata/schedules", "folder for the schedule that shrink writes")
 	f.BoolVar(&f.first, "first", false, "stop at the first violation")
+	f.BoolVar(&f.porcupine, "porcupine", false, "have porcupine judge what the clients saw, too")
 	f.BoolVarP(&f.verbose, "verbose", "v", false, "print every event")
 	return f
 }
@@ -83,7 +85,7 @@ func run(args []string, out, errOut io.Writer) int {
 	return 0
 }
 
-func (f *flags) options() sim.Options { return sim.Options{Nodes: f.nodes} }
+func (f *flags) options() sim.Options { return sim.Options{Nodes: f.nodes, Porcupine: f.porcupine} }
 
 func (f *flags) theSeed() (uint64, error) {
 	seed, err := strconv.ParseUint(f.seed, 0, 64)
@@ -141,7 +143,7 @@ func play(f *flags, out io.Writer) (bool, error) {
 
 func one(f *flags, out io.Writer, sc *sim.Scenario) (bool, error) {
 	w := sim.New(sc)
-	w.MaxSteps = f.steps
+	w.MaxSteps, w.Porcupine = f.steps, f.porcupine
 	if f.verbose {
 		w.Verbose = out
 	}

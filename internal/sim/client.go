@@ -26,6 +26,8 @@ type op struct {
 	called time.Duration
 	floor  txn.Zxid // largest zxid that anybody had been told when the request was made
 	done   bool
+	ended  time.Duration // when the answer came, and the answer, if porcupine is to see it
+	got    outcome
 	lost   bool // the connection broke: outcome unknown
 	refuse bool // the client was told that it is not in the history
 }
@@ -173,6 +175,9 @@ func (c *client) replied(o *op, out outcome) {
 	}
 	c.pending = c.pending[1:]
 	o.done = true
+	if c.w.Porcupine {
+		o.ended, o.got = c.w.now, out
+	}
 	c.w.trace(0, "reply", uint64(out.zxid), nil)
 	c.w.history.returned(c, o, out)
 	if o.kind == proto.OpCloseSession && out.err == proto.OK {

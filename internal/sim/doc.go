@@ -23,6 +23,7 @@
 //	                       the one committed history
 //	orders.go              the order of epochs and counters, the barrier between roles, failed disks, calm
 //	history.go, model.go   every answer to a client against a slow plain tree that carries out the clients' requests in the order of that history
+//	porcupine.go           the same answers, znode by znode, by somebody else's checker; only where it is asked for
 //	watchcheck.go          every event and every reply against what the client watches
 //	suffixes.go            the numbers of sequential znodes
 //

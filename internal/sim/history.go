@@ -19,6 +19,7 @@ type history struct {
 	opens map[txn.SessionID]*client
 	ended map[txn.SessionID]txn.Zxid
 
+	kept     []*op // all, in the order in which they were asked, for porcupine
 	suffixes map[family][]suffix
 	homes    map[txn.SessionID]zab.ServerID // through whom a client has its session now
 	done     int                            // operations that were answered
@@ -42,6 +43,9 @@ func (h *history) opening(id txn.SessionID, c *client) { h.opens[id] = c }
 func (h *history) invoked(o *op) {
 	h.asked++
 	h.ops[call{o.session, o.xid}] = o
+	if h.w.Porcupine {
+		h.kept = append(h.kept, o)
+	}
 }
 
 // committed is the next record of the one history.

@@ -64,8 +64,9 @@ func RunSeeds(from uint64, n, jobs int, o Options, each func(r SeedResult, done 
 				seed := next
 				next++
 				mu.Unlock()
-				sc := Swarm(seed, o)
-				res := SeedResult{New(sc).Run(), seed, sc.Nodes}
+				w := New(Swarm(seed, o))
+				w.Porcupine = o.Porcupine
+				res := SeedResult{w.Run(), seed, w.sc.Nodes}
 				mu.Lock()
 				total.add(res)
 				if !stop && !each(res, total.Seeds) {
@@ -116,6 +117,9 @@ func FailLine(seed uint64, nodes int, o Options, r Result) string {
 	more := ""
 	if o.Nodes > 0 {
 		more = fmt.Sprintf(" --nodes %d", o.Nodes)
+	}
+	if o.Porcupine {
+		more += " --porcupine"
 	}
 	f := r.Failure
 	return fmt.Sprintf("SIM FAIL seed=0x%x commit=%s nodes=%d steps=%d invariant=%s node=%d zxid=%v replay=\"go run ./cmd/zkdsim replay --seed 0x%x%s --steps %d -v\" %s",

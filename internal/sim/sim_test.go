@@ -27,14 +27,16 @@ func TestAFixedNumberOfSeeds(t *testing.T) {
 	if testing.Short() {
 		seeds = 20
 	}
-	total := RunSeeds(1, seeds, 2, Options{}, func(r SeedResult, _ int) bool {
+	o := Options{Porcupine: true}
+	total := RunSeeds(1, seeds, 2, o, func(r SeedResult, _ int) bool {
 		if r.Failure != nil {
-			t.Error(FailLine(r.Seed, r.Nodes, Options{}, r.Result))
+			t.Error(FailLine(r.Seed, r.Nodes, o, r.Result))
 		}
 		return true
 	})
 	t.Log(total)
 	require.Positive(t, total.Commits)
+	require.Less(t, 20*total.Counts["undecided"], total.Counts["linearizable"], "porcupine gave up")
 	for _, road := range []string{"sync-diff", "sync-trunc", "sync-snap", "wiped", "recovering", "readmitted", "handing-over", "exit-4"} {
 		require.Positive(t, total.Counts[road], "no seed went this way: %s", road)
 	}

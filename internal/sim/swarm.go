@@ -14,7 +14,8 @@ import (
 
 // Options narrow what Swarm makes.
 type Options struct {
-	Nodes int // voters; 0: the seed chooses
+	Nodes     int  // voters; 0: the seed chooses
+	Porcupine bool // a second opinion on the clients' history
 }
 
 // fault is one kind of trouble: how it begins and, after a while, ends.

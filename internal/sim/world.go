@@ -16,6 +16,8 @@ import (
 type World struct {
 	Verbose  io.Writer // gets every event as text, if not nil
 	MaxSteps uint64    // stop after so many events; 0: no bound
+	// Porcupine has the clients' history judged a second time at the end.
+	Porcupine bool
 
 	sc      *Scenario
 	now     time.Duration
@@ -149,6 +151,9 @@ func (w *World) Run() (res Result) {
 		w.now = h.at
 		w.steps++
 		h.do()
+	}
+	if w.fail == nil && w.Porcupine {
+		w.history.porcupine()
 	}
 	return res
 }
