@@ -106,13 +106,14 @@ func (f *Follower) ack() {
 func (f *Follower) onPing(p *zab.Ping) {
 	f.learnCommit(p.Commit)
 	f.nonce = p.Nonce
+	f.named(p)
 	f.pong()
 }
 
 func (f *Follower) pong() {
 	f.said = f.now
 	h := f.local.Hist
-	pong := &zab.Pong{Nonce: f.nonce, Touches: f.touches, DiskLow: f.local.DiskLow}
+	pong := &zab.Pong{Nonce: f.nonce, Touches: f.touches, DiskLow: f.local.DiskLow, DigestZxid: f.digests.own.zxid, Digest: f.digests.own.digest}
 	f.touches = nil
 	if f.stage >= stageRecords {
 		pong.Durable, pong.Applied = h.Durable, h.Applied

@@ -24,12 +24,13 @@ const (
 	stageAcked           // ACK(NEWLEADER) sent
 	stageUpToDate        // UPTODATE came; serving once that much is applied
 	stageServing
+	stageFenced // its state is not the leader's; it waits for the leader's verdict (I-17)
 )
 
 var stageNames = [...]string{"dialling", "waiting for LEADERINFO", "storing the promise", "waiting for the sync header", "receiving a snapshot",
 
 	"installing a snapshot", "receiving records", "making the history durable", "storing the epoch", "waiting for UPTODATE",
-	"applying", "serving"}
+	"applying", "serving", "fenced: its state is not the leader's"}
 
 func (s stage) String() string { return stageNames[s] }
 
@@ -66,6 +67,7 @@ type Follower struct {
 	readmitID uint64       // disk operation of recovering = no
 	leaveID   uint64       // disk operation that leaving waits for
 	leaveWhy  zab.Leave
+	digests   digests
 
 	commit  txn.Zxid    // largest that the leader named
 	open    txn.Zxid    // applied so far, it may serve
@@ -124,7 +126,7 @@ func (f *Follower) wake() {
 
 // advance does what has become possible: completions first, then the one ack of the turn, then the deadlines.
 func (f *Follower) advance() {
-	for _, step := range [...]func(){f.onDisk, f.apply, f.showProgress, f.ack, f.answer, f.checkLimits} {
+	for _, step := range [...]func(){f.onDisk, f.apply, f.compareDigest, f.showProgress, f.ack, f.answer, f.checkLimits} {
 		step()
 		if f.leave != nil {
 			return
@@ -162,6 +164,8 @@ func (f *Follower) on(ev zab.Event) {
 		f.onSyncAsked(ev)
 	case zab.RevalidateAsked:
 		f.onRevalidateAsked(ev)
+	case zab.StateDigest:
+		f.onStateDigest(ev)
 	case zab.Touched:
 		f.touches = append(f.touches, ev.Touches...)
 	case zab.Stop:
@@ -254,7 +258,7 @@ func (f *Follower) checkLimits() {
 	switch {
 	case f.leaveID != 0:
 		if f.local.IsDone(f.leaveID) {
-			f.quit(zab.ByeRole, f.leaveWhy)
+			f.leaveNow()
 		}
 	case f.stage == stageDial:
 		f.checkDial()
@@ -311,6 +315,7 @@ func (f *Follower) Status(s *zab.Status) {
 	s.SyncDiff += f.stats.diff
 	s.SyncTrunc += f.stats.trunc
 	s.SyncSnap += f.stats.snap
+	s.DigestAgreed, s.Diverged = f.digests.agreed, f.stage == stageFenced
 	if f.stage != stageServing {
 		s.Reason = f.stage.String()
 	}

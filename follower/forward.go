@@ -67,7 +67,7 @@ func (f *Follower) onRevalidateAsked(ev zab.RevalidateAsked) {
 }
 
 func (f *Follower) onAnswer(a answer) {
-	if f.stage != stageServing {
+	if f.stage < stageServing {
 		f.protocol("an answer to a question that was not asked")
 		return
 	}
@@ -76,6 +76,10 @@ func (f *Follower) onAnswer(a answer) {
 
 // answer gives the own edge what it may have.
 func (f *Follower) answer() {
+	if f.stage == stageFenced {
+		f.answers = nil // the edge has forgotten its questions
+		return
+	}
 	keep := f.answers[:0]
 	for _, a := range f.answers {
 		switch {

@@ -18,23 +18,22 @@ func (f *Follower) onHandover(p *zab.Handover) {
 // it says so on disk before it does anything else.
 func (f *Follower) onBye(p *zab.Bye) {
 	why := "the leader closed: " + p.Code.String() + " " + p.Text
+	switch p.Code {
+	case zab.ByeDiverged:
+		f.diverged(why)
+		return
+	case zab.ByeOddOut:
+		if f.stage == stageFenced {
+			f.stage = stageUpToDate // cleared; it serves again under the next leader
+		}
+	}
 	if p.Code != zab.ByeLostAcked || f.local.Hard.Recovering {
 		f.lost(why)
 		return
 	}
-	h := f.local.Hard
-	h.Recovering, h.RecoveryID = true, recoveryID(f.cfg.Seed, f.now, h)
+	h := f.local.Hard.Doubted(f.cfg.Seed, f.now)
 	f.note(zab.Note{Level: zab.Alarm, Message: zab.NoteRecovering, Zxid: f.local.Hist.End.Zxid, Reason: why})
 	f.leaveID, f.leaveWhy = f.local.SaveHard(f.now, h), zab.Leave{Reason: why}
-}
-
-// recoveryID draws a number that an earlier loss of memory will not have used.
-func recoveryID(seed uint64, now zab.Instant, h zab.HardState) uint64 {
-	x := seed ^ uint64(now) ^ uint64(h.Accepted)<<32 ^ h.RecoveryID
-	for range 2 {
-		x = (x ^ x>>31) * 0x9e3779b97f4a7c15
-	}
-	return x | 1
 }
 
 // lost ends the role because the leader is lost. Only an established leader is worth an attempt to rejoin without an election (§5.7).
@@ -51,6 +50,11 @@ func (f *Follower) protocol(why string) {
 func (f *Follower) quit(code zab.ByeCode, leave zab.Leave) {
 	if f.leave != nil {
 		return
+	}
+	if f.stage == stageFenced && f.leaveID == 0 && !leave.Stopped {
+		// No verdict will come. Memory is what may be wrong, so it is made anew from the disk.
+		f.fx.Add(zab.Fatal{Code: zab.ExitBrokenInvariant, Dump: f.String(),
+			Reason: "the leader is lost and nobody has said whose state is wrong (" + leave.Reason + "); start it again: it builds its state anew from its files"})
 	}
 	if f.conn != 0 {
 		f.fx.Add(zab.Close{Conn: f.conn, Bye: zab.Bye{Code: code, Text: leave.Reason, Accepted: f.local.Hard.Accepted}})

@@ -40,7 +40,7 @@ func (l *Leader) admit(x *learner, reqs []txn.Request) {
 // closed tells why no request at all is taken now.
 func (l *Leader) closed() txn.Refusal {
 	switch {
-	case l.phase != zab.Broadcast:
+	case l.phase != zab.Broadcast || l.doubts.oddID != 0:
 		return txn.RefusedNotLeader
 	case l.drain != nil || l.counterLeft() == 0:
 		return txn.RefusedTransferring

@@ -124,7 +124,7 @@ func (l *Leader) commit() {
 	h := l.local.Hist
 	z := l.cfg.Members.QuorumZxid(func(id zab.ServerID) txn.Zxid {
 		if id == l.self {
-			if l.local.Hard.Current != l.epoch {
+			if l.local.Hard.Current != l.epoch || l.local.Hard.Recovering { // the latter: it is the odd one out and about to end
 				return 0
 			}
 			return h.Durable

@@ -94,7 +94,7 @@ func (l *Leader) raised(d *drain) bool {
 func (l *Leader) successor(want zab.ServerID) zab.ServerID {
 	var best *learner
 	for _, x := range l.learners {
-		if x.gone || !x.upToDate || !x.counts() || want != 0 && x.id != want || l.lag(x) > int64(l.cfg.LagForHandover) {
+		if x.gone || !x.upToDate || !x.counts() || x.differs.zxid != 0 || want != 0 && x.id != want || l.lag(x) > int64(l.cfg.LagForHandover) {
 			continue
 		}
 		if best == nil || best.diskLow && !x.diskLow || best.diskLow == x.diskLow && x.match >= best.match {

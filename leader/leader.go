@@ -47,6 +47,7 @@ type Leader struct {
 	rounds rounds
 	drain  *drain
 	stuck  stuck
+	doubts doubts
 	stats  struct{ diff, trunc, snap uint64 }
 }
 
@@ -92,7 +93,7 @@ func (l *Leader) Step(now zab.Instant, evs []zab.Event) {
 // advance does what has become possible. The order matters: commits move before frames leave, so that frames carry them; deadlines come
 // last, when everything that arrived has been looked at.
 func (l *Leader) advance() {
-	for _, step := range [...]func(){l.discover, l.establish, l.commit, l.pace, l.answer, l.streamAll, l.drainOn, l.checkLimits} {
+	for _, step := range [...]func(){l.discover, l.establish, l.commit, l.pace, l.answer, l.streamAll, l.drainOn, l.judge, l.checkLimits} {
 		step()
 		if l.leave != nil {
 			return
@@ -143,6 +144,8 @@ func (l *Leader) on(ev zab.Event) {
 		l.onRevalidate(0, l.self, ev.Revalidate)
 	case zab.SessionState:
 		l.onSessionState(ev)
+	case zab.StateDigest:
+		l.onStateDigest(ev)
 	case zab.Touched:
 		l.fx.Add(zab.TouchSessions{From: l.self, Touches: ev.Touches})
 	case zab.Expired:
@@ -236,6 +239,7 @@ func (l *Leader) Status(s *zab.Status) {
 	s.SyncDiff += l.stats.diff
 	s.SyncTrunc += l.stats.trunc
 	s.SyncSnap += l.stats.snap
+	s.Diverged = l.doubts.oddID != 0
 	if s.Epoch == 0 {
 		s.Reason = "waiting for a quorum in " + l.phase.String()
 	}
@@ -244,6 +248,7 @@ func (l *Leader) Status(s *zab.Status) {
 			continue
 		}
 		s.Learners = append(s.Learners, zab.LearnerStatus{ID: x.id, Observer: !x.voter, Synced: x.synced, Mode: x.mode, Match: x.match,
-			LagBytes: l.lag(x)})
+			LagBytes: l.lag(x), Agreed: x.agreed})
+		s.DigestAgreed = max(s.DigestAgreed, x.agreed)
 	}
 }

@@ -55,6 +55,9 @@ type learner struct {
 	commitTold txn.Zxid // largest commit that a frame carried
 	nonce      uint64   // largest that it answered
 	diskLow    bool
+
+	agreed  txn.Zxid // last zxid at which its state was equal to this one's
+	differs mark     // last one at which it was not
 }
 
 func (x *learner) String() string {
@@ -86,6 +89,9 @@ func (l *Leader) plan(x *learner) {
 		return
 	}
 	p := MakePlan(l.planInput(x))
+	if p.Mode == ModeSnap && l.doubts.contested.zxid != 0 {
+		return // a copy of this state would agree with it, whatever it is worth
+	}
 	if p.Mode == ModeSnap && l.snapsRunning() >= l.cfg.MaxSnapSends && !(x.voter && l.phase < zab.Broadcast) {
 		return // its turn comes when another one ends; voters that a quorum may need do not wait
 	}

@@ -82,6 +82,7 @@ func (l *Leader) wake() {
 func (l *Leader) pace() {
 	if l.now >= l.pulse.next {
 		l.ping()
+		l.askDigest()
 		if left := l.counterLeft(); l.phase == zab.Broadcast && (left == 0 || l.soft() && l.pending()+l.preparing == 0) {
 			l.beginDrain(0, false)
 		}
@@ -100,6 +101,7 @@ func (l *Leader) ping() {
 	p.nonce++
 	p.next = l.now.Add(l.cfg.PingInterval())
 	credits := max(0, l.cfg.MaxPending/2-l.pending()-l.preparing)
+	named := l.doubts.named()
 	for _, x := range l.learners {
 		if x.gone || x.info == nil {
 			continue
@@ -108,7 +110,7 @@ func (l *Leader) ping() {
 			x.commitTold = l.local.Hist.Commit
 		}
 		l.send(x, &zab.Ping{Tick: uint64(l.now.Sub(p.began) / l.cfg.TickTime), Nonce: p.nonce, Commit: l.local.Hist.Commit,
-			Credits: uint32(credits)})
+			Credits: uint32(credits), DigestZxid: named.zxid, Digest: named.digest})
 	}
 }
 
@@ -119,6 +121,7 @@ func (l *Leader) onPong(x *learner, p *zab.Pong) {
 	}
 	x.nonce = max(x.nonce, p.Nonce)
 	x.diskLow = p.DiskLow
+	l.onDigest(x, mark{p.DigestZxid, p.Digest})
 	if x.end.Zxid != 0 && !x.synced {
 		// Before the ack of NEWLEADER this is all there is to open the window with; nothing is counted from it.
 		before := x.windowBytes

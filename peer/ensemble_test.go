@@ -32,6 +32,7 @@ type register struct {
 	role    zab.Role
 	refused []zab.Refusal
 	synced  map[uint64]zab.Synced
+	skew    uint64 // what the digest is wrong by
 }
 
 func newRegister() *register {
@@ -84,6 +85,16 @@ func (r *register) Apply(recs []txn.Record) error {
 		})
 	}
 	return nil
+}
+
+func (r *register) DigestAt(at txn.Zxid) (uint64, bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	d := r.skew
+	for _, c := range r.applied {
+		d = d*31 + uint64(c)
+	}
+	return d, at == r.last
 }
 
 type image struct {

@@ -43,6 +43,7 @@ const (
 	hardRecovering = 1 << 0
 	hardUnclean    = 1 << 1
 	hardVouched    = 1 << 2
+	hardDiverged   = 1 << 3
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -89,6 +90,9 @@ func (r *hardRecord) flags() uint32 {
 	if r.Vouched {
 		f |= hardVouched
 	}
+	if r.Diverged {
+		f |= hardDiverged
+	}
 	return f
 }
 
@@ -114,6 +118,7 @@ func decodeHard(b []byte, slot, number int) (hardRecord, error) {
 		HardState: zab.HardState{
 			ClusterID: u64(40), RecoveryID: u64(48), AcceptedLeader: zab.ServerID(b[15]),
 			Accepted: txn.Epoch(u32(56)), Current: txn.Epoch(u32(60)), Recovering: flags&hardRecovering != 0,
+			Diverged: flags&hardDiverged != 0,
 		},
 		Self: zab.ServerID(b[14]), Seq: u64(16), Directory: u64(24), Boot: u64(32),
 		Unclean: flags&hardUnclean != 0, Vouched: flags&hardVouched != 0,

@@ -41,6 +41,9 @@ func (p *Peer) perform(now zab.Instant, fx zab.Effect) {
 	case zab.AskSession:
 		known, ending := p.ses.Revalidate(fx.Owner, fx.Ask, now)
 		p.answers = append(p.answers, zab.SessionState{Conn: fx.Conn, Ask: fx.Ask, Known: known, Ending: ending})
+	case zab.AskDigest:
+		digest, known := p.sm.DigestAt(fx.At)
+		p.answers = append(p.answers, zab.StateDigest{At: fx.At, Digest: digest, Known: known})
 	case zab.Established:
 		p.ses.Established(now)
 	case zab.Extend:

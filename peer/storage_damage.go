@@ -140,3 +140,18 @@ func (st *starting) moveDamaged() error {
 		return damaged || slices.Contains(st.aside, name) || name == initializedName && st.initialText == nil
 	})
 }
+
+// leaveDiverged sets the whole history aside: the state that it led to was not the ensemble's (I-17), and nobody knows which of the files is to
+// blame. The promises stay; the history comes from the leader. Until rewrite the flag stands, so that a crash begins here again.
+func (st *starting) leaveDiverged() error {
+	files, err := st.files()
+	if err != nil {
+		return err
+	}
+	next := st.nextGeneration(files)
+	st.note("the state of this server had diverged from the others'; its history is set aside, and it takes the leader's")
+	if err := st.setAside(files, func(name string) bool { return name == manifestName || isData(name) }); err != nil {
+		return err
+	}
+	return st.saveManifest(manifest{Generation: next})
+}

@@ -205,6 +205,10 @@ func (st *starting) checkOwner() error {
 // readManifest reads what counts. Without it nobody knows which generation and which snapshots do, so all of them go aside.
 func (st *starting) readManifest() error {
 	m, err := readManifest(st.cfg.Disk, st.dir)
+	if st.hard.rec.Diverged && (err == nil || errors.Is(err, fs.ErrNotExist)) { // it may be gone already, if an earlier start came so far
+		st.man = m
+		return st.leaveDiverged()
+	}
 	if err == nil {
 		st.man = m
 		return nil
@@ -236,11 +240,12 @@ func (st *starting) rewrite() error {
 	rec := st.hard.rec
 	rec.Boot++
 	rec.Unclean = true
+	rec.Diverged = false // what diverged is set aside
 	rec.Generation, rec.Watermark = st.man.Generation, st.logEnd().Zxid
 	switch {
 	case st.vouch && st.fresh():
 		rec.Vouched = true
-	case st.vouch && rec.Recovering && len(st.lost) == 0:
+	case st.vouch && rec.Recovering && len(st.lost) == 0 && !st.hard.rec.Diverged:
 		// An earlier start has told what was lost, and the operator decides to go on with what is left.
 		rec.Recovering, rec.RecoveryID = false, 0
 		st.note("the operator vouches for this server: it counts again with what is left, up to %v", st.logEnd().Zxid)

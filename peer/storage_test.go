@@ -3,6 +3,7 @@ package peer_test
 import (
 	"errors"
 	"io"
+	"math/rand/v2"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -424,6 +425,31 @@ func TestRecovering(t *testing.T) {
 			c.do(t, w)
 			w.recovering(t, in, c.left, c.aside)
 		})
+	}
+}
+
+// TestADivergedHistoryIsSetAside, also when the power goes off at any step of that; the promises stay.
+func TestADivergedHistoryIsSetAside(t *testing.T) {
+	for cut := 1; ; cut++ {
+		w := grown(t)
+		h := w.hard
+		h.Recovering, h.RecoveryID, h.Diverged = true, 77, true
+		require.NoError(t, w.save(h))
+		w.d.Kill()
+		w.d.CrashAt(w.d.Steps() + cut)
+		if w.open() == nil {
+			require.Greater(t, cut, 10)
+			return
+		}
+		w.d.Crash(rand.New(rand.NewPCG(uint64(cut), 9)))
+		w.d.Reboot()
+		rec := w.mustOpen(t)
+		require.Zero(t, rec.End.Zxid)
+		require.Empty(t, w.found())
+		require.False(t, rec.Fresh)
+		h.Diverged = false
+		require.Equal(t, h, rec.Hard)
+		w.checkAside(t, []string{"log.", "snap."})
 	}
 }
 

@@ -37,6 +37,13 @@ func (n *Node) move(now zab.Instant) bool {
 	case ended:
 		return false
 	}
+	if n.left.Fatal != "" {
+		if now >= n.endAt {
+			n.stage = ended
+			n.add(zab.Fatal{Code: zab.ExitBrokenInvariant, Reason: n.left.Fatal})
+		}
+		return false
+	}
 	n.rebroadcast(now)
 	n.noteWaiting(now)
 	if n.stopping || n.left.Stopped {
@@ -197,6 +204,9 @@ func (n *Node) rebroadcast(now zab.Instant) {
 
 // lookingDeadline is when time alone changes something while LOOKING.
 func (n *Node) lookingDeadline() zab.Instant {
+	if n.left.Fatal != "" {
+		return n.endAt
+	}
 	at := min(n.notifyAt, n.noteAt, n.wait, n.reachDeadline())
 	if n.stage != voting {
 		return at

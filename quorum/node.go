@@ -63,7 +63,8 @@ type Node struct {
 	notifyGap time.Duration
 	noteAt    zab.Instant // next word to the operator about what is waited for
 
-	left       zab.Leave // how the last role ended, until what follows from it is done
+	endAt      zab.Instant // when left.Fatal ends the process
+	left       zab.Leave   // how the last role ended, until what follows from it is done
 	rejoin     rejoin
 	designated zab.ServerID // T of a handover while its grace lasts
 	graceEnd   zab.Instant
@@ -225,10 +226,15 @@ func (n *Node) add(e zab.Effect) { n.fx.Add(e) }
 func (n *Node) flush(now zab.Instant) {
 	list := n.fx.Take()
 	for _, e := range list {
-		if _, ok := e.(zab.Serve); ok {
+		switch e.(type) {
+		case zab.Serve:
 			n.served = true
 			if n.lost {
 				n.failover, n.lost = now.Sub(n.lostAt), false
+			}
+		case zab.Freeze: // a core's own, while its role goes on
+			if n.served {
+				n.served, n.lost, n.lostAt = false, true, now
 			}
 		}
 	}

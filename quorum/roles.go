@@ -123,6 +123,7 @@ func (n *Node) leaveRole(now zab.Instant, leave zab.Leave) {
 		n.fullUntil, n.failures = now.Add(fullWait), max(n.failures, 1)+1
 	}
 	n.beginLooking(now, leave.Reason)
+	n.endAt = now.Add(n.cfg.HbInterval)
 	n.tellDirty()
 	if leave.Lost && leave.Designated == 0 {
 		n.ask(now, leader, epoch)

@@ -113,6 +113,8 @@ func mntrReplication(line func(string, any), st *zab.Status) {
 	line("sync_snap", st.SyncSnap)
 	line("last_failover_ms", st.LastFailover/1e6)
 	line("votable", flag(st.Votable))
+	line("digest_agreed_zxid", fmt.Sprintf("0x%x", uint64(st.DigestAgreed)))
+	line("diverged", flag(st.Diverged))
 	line("disk_low", flag(st.DiskLow))
 }
 

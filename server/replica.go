@@ -305,6 +305,11 @@ func (r *Replica) Digest() (txn.Zxid, uint64) {
 	return r.machine.LastZxid(), r.machine.Digest()
 }
 
+// DigestAt is the tree's digest behind the transaction with this zxid, if the state still knows it.
+func (r *Replica) DigestAt(zxid txn.Zxid) (uint64, bool) { // only the turns change the state, and this is one
+	return r.machine.DigestAt(zxid)
+}
+
 // HasSecret reports whether the ensemble's secret was applied; the first leader of a history proposes it.
 func (r *Replica) HasSecret() bool {
 	r.mu.RLock()

@@ -45,6 +45,7 @@ func (m *Machine) Apply(rec *txn.Record) (Result, error) {
 		return Result{}, fmt.Errorf("apply %v: %w", rec.Zxid, err)
 	}
 	m.zxid = rec.Zxid
+	m.marks.add(rec.Zxid, m.tree.Digest())
 	m.millis = max(m.millis, t.Time)
 	return res, nil
 }

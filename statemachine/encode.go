@@ -121,7 +121,8 @@ func (m *Machine) Restore(r io.Reader) error {
 	if tree.Digest() != h.Digest {
 		return fmt.Errorf("%w: %#x, computed %#x at %v", ErrDigest, h.Digest, tree.Digest(), h.Zxid)
 	}
-	m.tree, m.sessions, m.zxid, m.millis = tree, sessions, h.Zxid, h.Millis
+	m.tree, m.sessions, m.zxid, m.millis, m.marks = tree, sessions, h.Zxid, h.Millis, marks{}
+	m.marks.add(h.Zxid, tree.Digest())
 	m.showConfig()
 	m.Abandon()
 	return nil

@@ -29,6 +29,7 @@ type Machine struct {
 	zxid     txn.Zxid
 	millis   int64 // time of the last applied transaction
 	pending  pending
+	marks    marks
 	room     int // bytes that ids may still take in the request that is being prepared
 }
 
@@ -50,6 +51,15 @@ func (m *Machine) LastZxid() txn.Zxid { return m.zxid }
 
 // Digest is the running digest of the tree, equal on all servers at the same zxid.
 func (m *Machine) Digest() uint64 { return m.tree.Digest() }
+
+// DigestAt is what Digest was when the transaction with this zxid was the last one; ok is false if that is not remembered any more, or never
+// was so. The zxid of the snapshot that the state came from counts.
+func (m *Machine) DigestAt(zxid txn.Zxid) (digest uint64, ok bool) {
+	if zxid == m.zxid {
+		return m.Digest(), true
+	}
+	return m.marks.at(zxid)
+}
 
 // NodeCount is the number of znodes.
 func (m *Machine) NodeCount() int { return m.tree.Len() }

@@ -120,6 +120,9 @@ type AskSession struct {
 	Ask   Revalidate
 }
 
+// AskDigest: what was the digest of the state when At was the last record applied? StateDigest follows in the same turn.
+type AskDigest struct{ At txn.Zxid }
+
 // Established: this server leads and its sessions get a full timeout from now (§12, K61).
 type Established struct{ Epoch txn.Epoch }
 
@@ -185,6 +188,7 @@ const (
 	NoteRecovering  = "recovering"
 	NoteReadmitted  = "readmitted"
 	NoteDiskStall   = "disk is slow"
+	NoteDiverged    = "state diverged" // digests differ at one zxid (I-17)
 )
 
 // Fatal means that the process must end at once (R-53, I-19, …). Code is the exit code of docs/operating.md.
@@ -223,6 +227,7 @@ func (Abandon) isEffect()          {}
 func (Apply) isEffect()            {}
 func (TouchSessions) isEffect()    {}
 func (AskSession) isEffect()       {}
+func (AskDigest) isEffect()        {}
 func (Established) isEffect()      {}
 func (Extend) isEffect()           {}
 func (Refuse) isEffect()           {}

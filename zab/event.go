@@ -118,6 +118,13 @@ type SessionState struct {
 	Ending bool // a closeSession is proposed and not yet applied
 }
 
+// StateDigest answers AskDigest within the same turn. Known is false if the state does not remember that zxid.
+type StateDigest struct {
+	At     txn.Zxid
+	Digest uint64
+	Known  bool
+}
+
 // Touched: what this server's clients touched since the last time; the shell gives it before each Ping it delivers, and
 // to a leader before each tick.
 type Touched struct{ Touches []Touch }
@@ -157,6 +164,7 @@ func (Prepared) isEvent()         {}
 func (SyncAsked) isEvent()        {}
 func (RevalidateAsked) isEvent()  {}
 func (SessionState) isEvent()     {}
+func (StateDigest) isEvent()      {}
 func (Touched) isEvent()          {}
 func (Expired) isEvent()          {}
 func (Tick) isEvent()             {}

@@ -18,6 +18,18 @@ type HardState struct {
 	Current        txn.Epoch // largest epoch whose initial history is stored here
 	Recovering     bool      // may have lost something it promised or acked: neither votes nor counts (§18.5)
 	RecoveryID     uint64    // drawn when Recovering was noticed; the readmit record carries it
+	Diverged       bool      // the state that log and snapshots here lead to is not the ensemble's: the next start sets them aside (I-17)
+}
+
+// Doubted is h for a server that may have lost something that it promised or acked, with a RecoveryID that an earlier loss of memory will
+// not have used.
+func (h HardState) Doubted(seed uint64, now Instant) HardState {
+	x := seed ^ uint64(now) ^ uint64(h.Accepted)<<32 ^ h.RecoveryID
+	for range 2 {
+		x = (x ^ x>>31) * 0x9e3779b97f4a7c15
+	}
+	h.Recovering, h.RecoveryID = true, x|1
+	return h
 }
 
 // Position is a place in a history.

@@ -12,6 +12,8 @@ type Leave struct {
 	Designated ServerID
 	// Full: a learner has no space for what its leader sends (§18.6). It would be sent the same again at once.
 	Full bool
+	// Fatal, if not empty: the process must end, as soon as the others have had time to hear why this role is over.
+	Fatal string
 	// Stopped: a graceful stop is complete.
 	Stopped bool
 }

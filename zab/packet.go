@@ -186,10 +186,12 @@ const (
 	ByeGoodbye // graceful stop of a learner (§16.2)
 	ByeRole    // the sender left its role
 	ByeReplaced
+	ByeDiverged // the receiver's state is not what the others have (I-17)
+	ByeOddOut   // the sender's is not, and it leaves
 )
 
 var byeNames = [...]string{"none", "epoch too old", "not leader", "sync gap", "lost acked records", "slow", "draining",
-	"wrong cluster", "protocol error", "goodbye", "role left", "replaced"}
+	"wrong cluster", "protocol error", "goodbye", "role left", "replaced", "state diverged", "leader's state diverged"}
 
 func (c ByeCode) String() string {
 	if int(c) < len(byeNames) {
@@ -237,6 +239,9 @@ type Pong struct {
 	Touches  []Touch
 	LagBytes int64
 	DiskLow  bool
+	// DigestZxid is the last zxid at which this server compared its state with the leader's digest, 0 if it has not; Digest is its own there.
+	DigestZxid txn.Zxid
+	Digest     uint64
 }
 
 // Requests are forwarded writes, in the order of the origin server.

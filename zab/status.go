@@ -26,6 +26,8 @@ type Status struct {
 	SyncSnap      uint64
 	LastFailover  int64 // nanoseconds from leaving the last serving role to serving again; 0 unknown
 	DiskLow, Full bool
+	DigestAgreed  txn.Zxid // last zxid at which this server's state was seen to be equal to the leader's, at a leader to some learner's
+	Diverged      bool     // it was seen not to be: this server serves nobody and is about to end
 }
 
 // LearnerStatus is one learner as its leader sees it.
@@ -36,4 +38,5 @@ type LearnerStatus struct {
 	Mode     string // DIFF, TRUNC, SNAP: how it was brought into line
 	Match    txn.Zxid
 	LagBytes int64
+	Agreed   txn.Zxid // last zxid at which its state was seen to be equal to the leader's
 }

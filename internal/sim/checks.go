@@ -4,6 +4,7 @@ import (
 	"errors"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/zkd-project/zkd/internal/simdisk"
@@ -66,6 +67,10 @@ type book struct {
 	failed  string                          // the call of the disk that failed under the writer
 	roles   int                             // how often the role changed
 	owed    []owed
+
+	lied    bool          // state and snapshots of this server may not be the ensemble's
+	wrong   bool          // its state was not, when it was last compared
+	wrongAt time.Duration // since when it serves such a state; -1: it does not
 }
 
 func newChecks(w *World) *checks {
@@ -73,7 +78,7 @@ func newChecks(w *World) *checks {
 		leaders: map[txn.Epoch]zab.ServerID{}, promises: map[txn.Epoch]map[zab.ServerID]map[zab.ServerID]bool{}, digests: map[txn.Zxid]uint64{},
 		told: map[zab.ServerID]txn.Zxid{}, books: map[zab.ServerID]*book{}}
 	for _, n := range w.nodes {
-		c.books[n.id] = &book{virgin: true, log: make([]zab.Position, 1), mem: make([]zab.Position, 1), lostAt: -1, alive: map[txn.SessionID]time.Duration{},
+		c.books[n.id] = &book{virgin: true, log: make([]zab.Position, 1), mem: make([]zab.Position, 1), lostAt: -1, wrongAt: -1, alive: map[txn.SessionID]time.Duration{},
 			newLead: map[uint64]zab.NewLeader{}, lastAt: map[uint64]txn.Zxid{}, hasLast: map[uint64]bool{}}
 	}
 	return c
@@ -219,12 +224,16 @@ func (c *checks) onInstalled(n *node, at zab.Position) {
 		return
 	}
 	b.log, b.mem = []zab.Position{at}, []zab.Position{at}
+	for _, other := range c.books { // the snapshot may be a liar's
+		b.lied = b.lied || other.lied
+	}
 }
 
 func (c *checks) onLoaded(n *node, at zab.Position) {
 	b := c.book(n)
 	b.applied, b.chain = at.Zxid, at.Chain
 	c.onDigest(n, at.Zxid, n.edge.machine.Digest())
+	c.settleLie(n)
 }
 
 func (c *checks) onSnapshotSent(n *node, at zab.Position) {
@@ -312,6 +321,10 @@ func (c *checks) onRestored(n *node, z txn.Zxid, digest uint64) {
 }
 
 func (c *checks) onDigest(n *node, z txn.Zxid, digest uint64) {
+	if b := c.book(n); b.lied {
+		c.doubtful(b, z, digest)
+		return
+	}
 	if have, ok := c.digests[z]; ok && have != digest {
 		c.w.violate("I-17", n.id, z, "digest %x, another server had %x", digest, have)
 		return
@@ -330,6 +343,11 @@ func (c *checks) onRecovered(n *node) {
 	if err != nil {
 		c.w.violate("I-46", n.id, 0, "the recovered log cannot be read: %v", err)
 		return
+	}
+	b.wrongAt = -1
+	if b.hard.Diverged { // everything is set aside
+		b.damaged = true
+		c.w.count("diverged")
 	}
 	if rec.Hard.Recovering && b.rotten {
 		b.damaged = true
@@ -417,13 +435,13 @@ func (c *checks) compareStart(n *node, b *book, log []zab.Position) {
 
 func (c *checks) onDead(n *node) {
 	b := c.book(n)
-	b.serving, b.role, b.lostAt = false, zab.Looking, -1
+	b.serving, b.role, b.lostAt, b.wrongAt = false, zab.Looking, -1, -1
 	b.failed, b.roles, b.owed = "", 0, nil
 	delete(c.told, n.id)
 }
 
 // onThawed: what a frozen process does not see is not counted against it.
-func (c *checks) onThawed(n *node) { c.book(n).lostAt = -1 }
+func (c *checks) onThawed(n *node) { c.book(n).lostAt, c.book(n).wrongAt = -1, -1 }
 
 func (c *checks) onClosed(n *node) { c.book(n).doing = nil }
 
@@ -443,6 +461,8 @@ func (c *checks) onFatal(n *node, code int, err error) {
 	case errors.Is(err, simdisk.ErrPowerCut):
 	case code == zab.ExitDisk && c.w.diskFaults[n.id] > 0:
 	case code == zab.ExitDisk && c.book(n).rotten:
+	case code == zab.ExitBrokenInvariant && c.w.lies > 0 && (strings.Contains(err.Error(), "start it again") || strings.Contains(err.Error(), "start this server again")):
+		c.w.count("fenced")
 	default:
 		var st *peer.StorageError
 		id := "FATAL-" + string(rune('0'+code))

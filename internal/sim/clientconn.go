@@ -14,6 +14,7 @@ type outcome struct {
 	zxid txn.Zxid
 	err  proto.ErrCode
 	body []byte
+	lie  bool // from a state that is not the ensemble's, before anybody could know
 }
 
 // accept takes a client's first message: a new session, or one that it has.
@@ -143,7 +144,7 @@ func (c *clientConn) advance() {
 		}
 		body, watch, code := c.e.machine.Read(r.o.kind, r.o.payload, nil, nil)
 		c.register(watch)
-		c.reply(r.o, outcome{zxid: zxid, err: code, body: body})
+		c.reply(r.o, outcome{zxid: zxid, err: code, body: body, lie: c.e.n.w.checks.book(c.e.n).lied})
 	}
 	c.begin()
 }

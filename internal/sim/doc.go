@@ -48,6 +48,7 @@
 //	partition A B | C; block FROM TO; mute FROM TO (elections only); starve FROM TO (data only); open FROM TO; refuse FROM TO; admit FROM TO; reset A B; slow FROM TO D; heal
 //	stray SERVER                                       a frame of a connection that is gone, or of another epoch, comes once more
 //	calm on|off                                        on: waits until all serve; from then on the leader has to go on (I-48)
+//	lie SERVER…                                        it applies the next data as another (I-17)
 //	handover SERVER [TARGET]; snapshot SERVER…; wall SERVER BY; move CLIENT
 //	write, ephemeral PATH DATA; delete, read, sync PATH; close     by a client of the schedule's own, and at the end of the line
 //	… [through SERVER] [as NAME]                       through which server, and what the request is called from then on;

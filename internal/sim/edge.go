@@ -24,6 +24,7 @@ type edge struct {
 	tracker *session.Tracker // nil unless this server leads
 	ids     *session.Generator
 	serving bool
+	lies    bool                   // the next data that is applied becomes another
 	conns   map[uint64]*clientConn // open ones, by number
 	last    uint64                 // connection number
 	bySes   map[txn.SessionID]*clientConn
@@ -148,6 +149,11 @@ func (e *edge) applyOne(rec *txn.Record) error {
 	}
 	if c != nil {
 		c.advance() // reads that stand before the write must not see it
+	}
+	if other, ok := twisted(rec, t); ok && e.lies {
+		e.lies = false
+		e.n.w.checks.onLie(e.n)
+		rec = &other
 	}
 	res, err := e.machine.Apply(rec)
 	if err != nil {

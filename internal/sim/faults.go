@@ -66,6 +66,7 @@ func init() {
 				n.snaps.start()
 			}
 		})},
+		"lie": {"SERVER…", 1, each(func(w *World, n *node) { w.lie(n) })},
 		"handover": {"SERVER [TARGET]", 1, func(w *World, args []string) bool {
 			target := zab.ServerID(0)
 			if len(args) > 1 {
@@ -282,7 +283,7 @@ func (w *World) calm(args []string) bool {
 func (w *World) mayDamage(n *node) bool {
 	lost := 1
 	for _, o := range w.nodes {
-		if b := w.checks.books[o.id]; o != n && !w.observer(o.id) && (b.damaged || b.rotten || b.hard.Recovering || b.hard.Current == 0) {
+		if b := w.checks.books[o.id]; o != n && !w.observer(o.id) && (b.damaged || b.rotten || b.lied || o.edge != nil && o.edge.lies || b.hard.Recovering || b.hard.Current == 0) {
 			lost++
 		}
 	}

@@ -242,6 +242,7 @@ func (c *checks) checkExpiry(n *node, z txn.Zxid, t *txn.Txn) {
 // onTurn looks at a server after each turn.
 func (c *checks) onTurn(n *node) {
 	b := c.book(n)
+	c.checkLie(n)
 	st := n.core.Status()
 	c.watchCalm(n, &st)
 	if st.Applied > st.Commit || st.Applied != b.applied && !n.installing() {

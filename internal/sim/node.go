@@ -457,6 +457,9 @@ func (n *node) perform(now zab.Instant, fx zab.Effect) {
 			w.checks.onAlive(n, fx.Ask.Session)
 		}
 		n.answers = append(n.answers, zab.SessionState{Conn: fx.Conn, Ask: fx.Ask, Known: known, Ending: ending})
+	case zab.AskDigest:
+		digest, known := n.edge.machine.DigestAt(fx.At)
+		n.answers = append(n.answers, zab.StateDigest{At: fx.At, Digest: digest, Known: known})
 	case zab.Established:
 		w.checks.onEstablished(n, fx.Epoch)
 		n.edge.Established(now)

@@ -127,7 +127,7 @@ func (h *history) porcupine() {
 // deeds are what an operation did, may have done or saw, by znode.
 func (o *op) deeds() map[string]*deed {
 	out := map[string]*deed{}
-	if o.refuse || !o.done && !o.kind.IsWrite() {
+	if o.refuse || o.got.lie || !o.done && !o.kind.IsWrite() {
 		return nil
 	}
 	switch o.kind {

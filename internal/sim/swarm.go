@@ -96,6 +96,7 @@ var faults = []fault{
 	{"handover to", 5 * time.Second, 0, func(_ *rand.Rand, a, _ int) []string { return text("handover leader %d", a) }, nil},
 	{"stray", 300 * time.Millisecond, 0, func(_ *rand.Rand, a, _ int) []string { return text("stray %d", a) }, nil},
 	{"snapshot", 2 * time.Second, 0, func(_ *rand.Rand, a, _ int) []string { return text("snapshot %d", a) }, nil},
+	{"lie", 12 * time.Second, 0, func(_ *rand.Rand, a, _ int) []string { return text("lie %d", a) }, nil},
 	{"wall", 5 * time.Second, 0, func(r *rand.Rand, a, _ int) []string {
 		return text("wall %d %v", a, (between(r, 0, 20*time.Second) - 10*time.Second).Round(time.Millisecond))
 	}, nil},

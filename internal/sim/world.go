@@ -40,6 +40,7 @@ type World struct {
 	diskHung map[zab.ServerID]bool
 	// diskFaults counts faults that may end a process; a process that ends without one is a violation.
 	diskFaults map[zab.ServerID]int
+	lies       int // states that were made wrong
 	backups    map[zab.ServerID]*simdisk.Disk
 	named      map[string]*op
 	placed     map[*op]zab.Position    // where a named write got its record
