@@ -66,7 +66,7 @@ func DefaultConfig() Config {
 		ElectionGap: 200 * time.Millisecond, Penalty: 5 * time.Second, JoinProbe: 300 * time.Millisecond,
 		EpochWait: 2 * time.Second, ProposalStall: 3 * time.Second, DiskStall: 2 * time.Second, DiskWarn: 500 * time.Millisecond,
 		HandoverLimit: 500 * time.Millisecond, HandoverGrace: 300 * time.Millisecond,
-		BatchBytes: 1 << 20, BatchCount: 1000, InflightBytes: 16 << 20, InflightCount: 4096, TailBytes: 64 << 20,
+		BatchBytes: 1 << 20, BatchCount: 1000, InflightBytes: 16 << 20, InflightCount: 4096, TailBytes: 32 << 20,
 		MaxPending: 10_000, MaxPendingBytes: 64 << 20, LagForHandover: 1 << 20,
 		DiffMinBytes: 256 << 20, DiffMaxRatio: 0.5, MaxSnapSends: 2,
 		CounterSoft: 0xF0000000, CounterHard: 0xFFFFFF00,

@@ -21,6 +21,7 @@ import (
 	"os/signal"
 	"runtime/debug"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -147,6 +148,11 @@ func runServer(ctx context.Context, args []string, out, errOut io.Writer) error 
 	if err != nil {
 		return err
 	}
+	ctx, stop := context.WithCancel(ctx)
+	var wg sync.WaitGroup
+	wg.Go(func() { tidyMemory(ctx, readMemory, releaseMemory) })
+	defer wg.Wait()
+	defer stop()
 	return n.run(ctx)
 }
 

@@ -1,0 +1,64 @@
+package main
+
+import (
+	"context"
+	"runtime/debug"
+	"runtime/metrics"
+	"time"
+)
+
+// After a burst of writes the process holds about twice what it needs, and the runtime gives it back only while collections run, which an
+// idle server has none of. So a server that has been idle for a while collects once and returns what is free.
+
+const (
+	tidyEvery   = 10 * time.Second
+	idleBytes   = 1 << 20  // allocated in tidyEvery by a server that counts as idle
+	spareBytes  = 16 << 20 // less is not worth a collection
+	spareOfLive = 8        // nor is less than this part of what is in use
+)
+
+// memory is a reading of the runtime's counters, in bytes.
+type memory struct {
+	allocated uint64 // ever
+	live      uint64 // at the end of the last collection
+	held      uint64 // heap that the operating system has not got back: objects and free
+}
+
+func readMemory() memory {
+	s := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}, {Name: "/gc/heap/live:bytes"}, {Name: "/memory/classes/heap/objects:bytes"},
+		{Name: "/memory/classes/heap/free:bytes"}}
+	metrics.Read(s)
+	return memory{allocated: s[0].Value.Uint64(), live: s[1].Value.Uint64(), held: s[2].Value.Uint64() + s[3].Value.Uint64()}
+}
+
+// idle reports whether nearly nothing was allocated since before.
+func (m memory) idle(before memory) bool { return m.allocated-before.allocated < idleBytes }
+
+// spare reports whether the process holds much more than it uses.
+func (m memory) spare() bool { return m.held > m.live+max(spareBytes, m.live/spareOfLive) }
+
+// tidyMemory watches over the process until ctx ends.
+func tidyMemory(ctx context.Context, read func() memory, release func()) {
+	t := time.NewTicker(tidyEvery)
+	defer t.Stop()
+	last, done := read(), false
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-t.C:
+		}
+		now := read()
+		switch idle := now.idle(last); {
+		case !idle:
+			done = false
+		case !done && now.spare():
+			release()
+			done, now = true, read() // the release's own allocations do not count
+		}
+		last = now
+	}
+}
+
+// releaseMemory collects and gives back what is free.
+func releaseMemory() { debug.FreeOSMemory() }
