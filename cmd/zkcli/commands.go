@@ -46,6 +46,7 @@ var (
 	optDepth   = option{letter: "d", long: "depth", arg: "N", kind: number, help: "go no deeper than N levels"}
 	optBase64  = option{letter: "b", help: "the data is base64"}
 	optAuth    = option{long: "auth", arg: "USER:PASSWORD", help: "digest identity on the other servers; on ours addauth gives it"}
+	optParents = option{letter: "p", long: "parents", help: "make the missing nodes above the target"}
 	optTimeout = option{long: "timeout", arg: "DURATION", kind: duration, help: "give up after this time, with exit code 3"}
 )
 
@@ -127,8 +128,8 @@ func ownCommands() []command {
 		{name: "bench", usage: "workload [flags]", summary: "Measure throughput and latency of the servers; bench --help lists workloads and flags",
 			run: benchCommand, offline: true, raw: true},
 		{name: "completion", usage: "bash|zsh|fish", summary: "Print a completion script for a system shell", least: 1, run: completionScript, offline: true},
-		{name: "cp", usage: "[-a] [-f] source target", summary: "Copy a subtree; host:port,…/path names a node on other servers", least: 2, paths: 2, run: cp,
-			options: []option{{letter: "a", help: "copy the access control lists too"}, {letter: "f", help: "write into a target that is there, replacing data"}, optAuth}},
+		{name: "cp", usage: "[-a] [-f] [-p] source target", summary: "Copy a subtree; host:port,…/path names a node on other servers", least: 2, paths: 2, run: cp,
+			options: []option{{letter: "a", help: "copy the access control lists too"}, {letter: "f", help: "write into a target that is there, replacing data"}, optParents, optAuth}},
 		{name: "diff", usage: "[-a] one other", summary: "Compare two subtrees, or a subtree and an export; exit code 3 if they differ", least: 2, paths: 2, run: diff,
 			options: []option{{letter: "a", help: "compare the access control lists too"}, optAuth}},
 		{name: "du", usage: "[-d depth] path", summary: "Count nodes and bytes below a node", least: 1, paths: 1, run: du, options: []option{optDepth}},
@@ -138,11 +139,11 @@ func ownCommands() []command {
 			options: []option{optDepth, {letter: "e", help: "only ephemeral nodes"}, {long: "larger", arg: "BYTES", kind: number, help: "only nodes with more data"},
 				{long: "older", arg: "DURATION", kind: duration, help: "only nodes whose data is older"}}},
 		{name: "help", usage: "[command]", summary: "Explain all commands or one", run: help, offline: true},
-		{name: "import", usage: "path [file]", summary: "Make the subtree that export wrote", least: 1, paths: 1, run: importTree,
-			options: []option{{letter: "a", help: "restore the access control lists too"}, {letter: "f", help: "write into nodes that are there, replacing data"}}},
+		{name: "import", usage: "[-a] [-f] [-p] path [file]", summary: "Make the subtree that export wrote", least: 1, paths: 1, run: importTree,
+			options: []option{{letter: "a", help: "restore the access control lists too"}, {letter: "f", help: "write into nodes that are there, replacing data"}, optParents}},
 		{name: "man", summary: "Print the manual page", run: manPage, offline: true},
-		{name: "mv", usage: "[-a] source target", summary: "Move a subtree, in one transaction if it is small", least: 2, paths: 2, run: mv,
-			options: []option{{letter: "a", help: "keep the access control lists"}}},
+		{name: "mv", usage: "[-a] [-p] source target", summary: "Move a subtree, in one transaction if it is small", least: 2, paths: 2, run: mv,
+			options: []option{{letter: "a", help: "keep the access control lists"}, optParents}},
 		{name: "status", summary: "Show role, epoch, zxid, lag, latency and connections of every server", run: status, offline: true},
 		{name: "top", usage: "[-n rounds]", summary: "Show the load of every server, the hottest paths and the busiest sessions, refreshed in place", run: top,
 			options: []option{{letter: "n", arg: "rounds", kind: number, help: "stop after so many"}, {long: "interval", arg: "DURATION", kind: duration, help: "between two, 1s unless given"}}},

@@ -96,7 +96,7 @@ func (f *fake) isAway() bool {
 	return f.away
 }
 
-// notify sends an event to all clients, as if somebody else had caused it.
+// notify sends an event to all clients, as if somebody else had caused it, and without a zxid as old servers do.
 func (f *fake) notify(typ proto.EventType, path string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -371,6 +371,6 @@ func (c *fakeConn) fire(typ proto.EventType, table, path string) {
 		return
 	}
 	delete(c.watches, table+path)
-	c.out = proto.AppendFrame(c.out, &proto.ReplyHeader{Xid: proto.XidNotification, Zxid: -1},
+	c.out = proto.AppendFrame(c.out, &proto.ReplyHeader{Xid: proto.XidNotification, Zxid: c.zxid},
 		&proto.WatcherEvent{Type: typ, State: proto.StateSyncConnected, Path: path})
 }

@@ -82,9 +82,14 @@ func dataText(data []byte) string {
 	return string(data) + "\n"
 }
 
-// eventText is zkCli.sh's report of an event; path is "null" for one of the session.
-func eventText(state, typ fmt.Stringer, path string) string {
-	return fmt.Sprintf("\nWATCHER::\n\nWatchedEvent state:%s type:%s path:%s\n", state, typ, path)
+// eventText is zkCli.sh's report of an event: that of 3.9 if the zxid is known, otherwise, for 0, that of older ones. path is
+// "null" for one of the session.
+func eventText(state, typ fmt.Stringer, path string, zxid int64) string {
+	text := fmt.Sprintf("\nWATCHER::\n\nWatchedEvent state:%s type:%s path:%s", state, typ, path)
+	if zxid != 0 {
+		text += fmt.Sprintf(" zxid: %d", zxid) // the blank and the decimal number are zkCli.sh's own
+	}
+	return text + "\n"
 }
 
 // spoken is an error in zkCli.sh's words, capitals and all.
@@ -186,8 +191,11 @@ func errorText(err error) string {
 	if many, ok := err.(interface{ Unwrap() []error }); ok {
 		return manyTexts(many.Unwrap())
 	}
+	var there *elsewhereError
 	var oe *client.OpError
 	switch {
+	case errors.As(err, &there):
+		return errorText(there.err) + " on " + there.servers
 	case err == context.Canceled:
 		return "interrupted"
 	case !errors.As(err, &oe):

@@ -14,21 +14,14 @@ import (
 // hintPatience bounds what a hint may ask the servers.
 const hintPatience = 2 * time.Second
 
-// hint is the next thing to try after err, with what the servers tell about it; "" if there is nothing to say. Each line
-// ends with a newline.
-func (sh *shell) hint(path string, err error) string {
+// hint is the next thing to try after the command name failed with err, with what the servers tell about it; "" if there is
+// nothing to say. Each line ends with a newline.
+func (sh *shell) hint(name, path string, err error) string {
 	var trouble *client.ConnectError
 	if errors.As(err, &trouble) {
 		return connectHint(trouble)
 	}
-	var oe *client.OpError
-	var me *client.MultiError
-	switch {
-	case errors.As(err, &me):
-		path = me.Path
-	case errors.As(err, &oe):
-		path = oe.Path
-	}
+	op, path := failedAt(path, err)
 	if errors.Is(err, client.ErrUnimplemented) {
 		return "This server does not know the operation: watches that stay (addWatch, watch) need ZooKeeper 3.6,\n" +
 			"whoami 3.7, nodes with a time to live extendedTypesEnabled=true.\n"
@@ -40,11 +33,15 @@ func (sh *shell) hint(path string, err error) string {
 	if !errors.As(err, &code) || path == "" || !strings.HasPrefix(path, "/") || sh.c == nil {
 		return ""
 	}
+	again := retryHint(name, op, code)
+	if errors.As(err, new(*elsewhereError)) {
+		return again
+	}
 	ctx, cancel := context.WithTimeout(sh.ctx, hintPatience)
 	defer cancel()
 	switch code {
 	case client.ErrNoNode:
-		return sh.ancestorHint(ctx, path)
+		return sh.ancestorHint(ctx, path) + again
 	case client.ErrBadVersion:
 		if st, found, err := sh.c.Exists(ctx, path); err == nil && found {
 			return fmt.Sprintf("Its version is %d, that of its ACL %d.\n", st.Version, st.Aversion)
@@ -55,8 +52,34 @@ func (sh *shell) hint(path string, err error) string {
 		if n, err := sh.countDescendants(ctx, path); err == nil {
 			return fmt.Sprintf("It has %d nodes below it; deleteall deletes them too.\n", n)
 		}
-	case client.ErrNodeExists:
+	}
+	return again
+}
+
+// failedAt is the operation that err is about, if it is about one, and its path; path is that of the command.
+func failedAt(path string, err error) (proto.Op, string) {
+	var oe *client.OpError
+	var me *client.MultiError
+	switch {
+	case errors.As(err, &me):
+		return me.Op, me.Path
+	case errors.As(err, &oe):
+		return oe.Op, oe.Path
+	}
+	return 0, path
+}
+
+// retryHint is what to give the command to make it succeed.
+func retryHint(name string, op proto.Op, code proto.ErrCode) string {
+	switch {
+	case code == client.ErrNodeExists && name == "create":
 		return "set replaces its data.\n"
+	case code == client.ErrNodeExists && (name == "cp" || name == "import"):
+		return name + " -f writes into it. The target is the path of the copy itself, not of the node to put it below.\n"
+	case code == client.ErrNodeExists && name == "mv":
+		return "The target is the new path itself, not that of the node to put it below.\n"
+	case code == client.ErrNoNode && (op == proto.OpCreate || op == proto.OpCreate2 || op == proto.OpCreateContainer || op == proto.OpCreateTTL):
+		return name + " -p makes the missing nodes above it.\n"
 	}
 	return ""
 }

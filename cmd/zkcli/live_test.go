@@ -459,6 +459,12 @@ func TestProgressLine(t *testing.T) {
 	require.Equal(t, "read 500, 250/s", progressLine("read", 500, 0, 2*time.Second))
 }
 
+// afterBanner is what a command says on standard error after the session was opened.
+func afterBanner(errs string) string {
+	_, rest, _ := strings.Cut(errs, "path:null\n")
+	return rest
+}
+
 // A path may be on other servers.
 func TestCopyAndDiffBetweenServers(t *testing.T) {
 	server := chroot(t)
@@ -474,7 +480,13 @@ func TestCopyAndDiffBetweenServers(t *testing.T) {
 	f(exitOK, "diff", servers+"/"+root+"/copy", "/a")
 	f(exitOK, "set", "/copy/b", "y")
 	require.Equal(t, "~ /b  data \"y\" → \"x\"\n", f(exitNo, "diff", servers+"/"+root+"/copy", "/a"))
-	code, _, errs := zkcli(t, server, "", "-timeout", "200", "cp", "127.0.0.1:1/a", "/b")
+	code, _, errs := zkcli(t, server, "", "cp", servers+"/"+root+"/none", "/b")
+	require.Equal(t, exitFailed, code)
+	require.Equal(t, "Node does not exist: /"+root+"/none on "+servers+"\n", afterBanner(errs), "and nothing about the nodes of ours")
+	code, _, errs = zkcli(t, server, "", "cp", "/a", servers+"/"+root+"/no/b")
+	require.Equal(t, exitFailed, code)
+	require.Equal(t, "Node does not exist: /"+root+"/no/b on "+servers+"\ncp -p makes the missing nodes above it.\n", afterBanner(errs))
+	code, _, errs = zkcli(t, server, "", "-timeout", "200", "cp", "127.0.0.1:1/a", "/b")
 	require.Equal(t, exitFailed, code)
 	require.Contains(t, errs, "127.0.0.1:1")
 }

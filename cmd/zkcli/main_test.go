@@ -189,7 +189,7 @@ func TestEventAsJSON(t *testing.T) {
 		require.NotContains(t, out.String(), "event")
 		sh.line("set /zookeeper x")
 		synctest.Wait()
-		require.Contains(t, strings.Split(out.String(), "\n"), `{"event":"NodeDataChanged","path":"/zookeeper"}`)
+		require.Contains(t, strings.Split(out.String(), "\n"), `{"event":"NodeDataChanged","path":"/zookeeper","zxid":"0x2"}`)
 	})
 }
 

@@ -84,7 +84,7 @@ func (sh *shell) openQuietly() {
 // openFailed tells why there is no session, and returns the exit code.
 func (sh *shell) openFailed(err error) int {
 	sh.screen.fault(errorText(err) + "\n")
-	sh.screen.stderr(sh.hint("", err))
+	sh.screen.stderr(sh.hint("", "", err))
 	if errors.Is(err, client.ErrBadArguments) {
 		return exitUsage
 	}
@@ -104,7 +104,7 @@ func (sh *shell) close() {
 }
 
 func (sh *shell) showState(s client.State) {
-	sh.screen.stderr(eventText(s, client.EventNone, "null"))
+	sh.screen.stderr(eventText(s, client.EventNone, "null", 0))
 }
 
 // followStates reports changes of the session's state, and ends the command that runs when there has been no server for
@@ -177,7 +177,7 @@ func (sh *shell) showEvent(e client.Event) {
 	case sh.json:
 		sh.screen.stdout(jsonLine(eventFields(e)))
 	default:
-		sh.screen.stdout(eventText(e.State, eventName(e.Type), e.Path))
+		sh.screen.stdout(eventText(e.State, eventName(e.Type), e.Path, e.Zxid))
 	}
 }
 
@@ -271,7 +271,7 @@ func (sh *shell) report(name, path string, res result) {
 
 func (sh *shell) fail(name, path string, err error, code int, res result) int {
 	sh.screen.fault(errorText(err) + "\n")
-	hint := sh.hint(path, err)
+	hint := sh.hint(name, path, err)
 	sh.screen.stderr(hint)
 	if sh.json {
 		f := errorFields(err)
@@ -388,7 +388,11 @@ type word string
 func (w word) String() string { return string(w) }
 
 func eventFields(e client.Event) map[string]any {
-	return map[string]any{"event": eventName(e.Type).String(), "path": e.Path}
+	f := map[string]any{"event": eventName(e.Type).String(), "path": e.Path}
+	if e.Zxid != 0 {
+		f["zxid"] = hex(e.Zxid)
+	}
+	return f
 }
 
 // noNode is the error of a command that wants a node which is not there.

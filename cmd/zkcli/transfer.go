@@ -1,13 +1,9 @@
 package main
 
 import (
-	"bufio"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"os"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -111,20 +107,42 @@ func (r *record) under(root string) string {
 
 // plan is how records are written.
 type plan struct {
-	acls  bool // restore them
-	force bool // into nodes that are there
+	acls    bool // restore them
+	force   bool // into nodes that are there
+	parents bool // make those of the root that are missing
+}
+
+func planOf(a *arguments) plan {
+	return plan{acls: a.has("a"), force: a.has("f"), parents: a.has("p")}
+}
+
+// prepare sees to the parent of root, the node that is to be made, and that root itself is not there if it must not be.
+func (p plan) prepare(ctx context.Context, c *client.Client, root string) error {
+	if root == "/" {
+		return nil
+	}
+	if p.parents {
+		if err := c.CreateAll(ctx, proto.Parent(root), nil); err != nil {
+			return err
+		}
+	} else if _, found, err := c.Exists(ctx, proto.Parent(root)); err != nil {
+		return err
+	} else if !found {
+		return &client.OpError{Op: proto.OpCreate, Path: root, Err: client.ErrNoNode}
+	}
+	if p.force {
+		return nil
+	}
+	_, found, err := c.Exists(ctx, root)
+	if err == nil && found {
+		err = &client.OpError{Op: proto.OpCreate, Path: root, Err: client.ErrNodeExists}
+	}
+	return err
 }
 
 // plant writes records below root, pipelined, parents first. It stops at the first failure.
 func plant(ctx context.Context, sh *shell, c *client.Client, root string, records []record, p plan) error {
-	if !p.force && root != "/" {
-		if _, found, err := c.Exists(ctx, root); err != nil {
-			return err
-		} else if found {
-			return &client.OpError{Op: proto.OpCreate, Path: root, Err: client.ErrNodeExists}
-		}
-	}
-	if err := c.CreateAll(ctx, proto.Parent(root), nil); err != nil {
+	if err := p.prepare(ctx, c, root); err != nil {
 		return err
 	}
 	prog := sh.progress("written", len(records))
@@ -198,6 +216,24 @@ func existing(ctx context.Context, c *client.Client, root string, records []reco
 	return there, nil
 }
 
+// elsewhereError is the failure of something on other servers: what ours could tell about the path is nothing to it.
+type elsewhereError struct {
+	servers string
+	err     error
+}
+
+func (e *elsewhereError) Error() string { return e.err.Error() + " on " + e.servers }
+func (e *elsewhereError) Unwrap() error { return e.err }
+
+// onServers marks err as that of the servers that where names, if they are others.
+func onServers(where string, err error) error {
+	servers, _, _ := strings.Cut(where, "/")
+	if err == nil || servers == "" {
+		return err
+	}
+	return &elsewhereError{servers, err}
+}
+
 // elsewhere returns the client and the path that an argument names: "/path" on our servers, "host:port,…/path" on others,
 // which done closes.
 func (sh *shell) elsewhere(ctx context.Context, where, auth string) (c *client.Client, path string, done func(), err error) {
@@ -234,10 +270,10 @@ func cp(ctx context.Context, sh *shell, a *arguments) (result, error) {
 	}
 	records, skipped, err := snapshotOf(ctx, sh, from, source)
 	if err != nil {
-		return res, err
+		return res, onServers(a.arg(0), err)
 	}
-	if err := plant(ctx, sh, to, target, records, plan{acls: a.has("a"), force: a.has("f")}); err != nil {
-		return res, err
+	if err := plant(ctx, sh, to, target, records, planOf(a)); err != nil {
+		return res, onServers(a.arg(1), err)
 	}
 	res.field("copied", len(records))
 	res.field("skipped", skipped)
@@ -278,13 +314,14 @@ func mv(ctx context.Context, sh *shell, a *arguments) (result, error) {
 		}
 		bytes += len(n.data) + 2*len(n.path) + len(target)
 	}
-	if err := sh.c.CreateAll(ctx, proto.Parent(target), nil); err != nil {
+	p := planOf(a)
+	if err := p.prepare(ctx, sh.c, target); err != nil {
 		return res, err
 	}
 	if len(nodes) <= defaultBatch/2 && bytes < maxBatchBytes {
-		err = sh.moveAtOnce(ctx, nodes, source, target, a.has("a"))
+		err = sh.moveAtOnce(ctx, nodes, source, target, p)
 	} else {
-		err = sh.moveInSteps(ctx, nodes, source, target, a.has("a"))
+		err = sh.moveInSteps(ctx, nodes, source, target, p)
 	}
 	if err != nil {
 		return res, err
@@ -294,12 +331,12 @@ func mv(ctx context.Context, sh *shell, a *arguments) (result, error) {
 	return res, nil
 }
 
-func (sh *shell) moveAtOnce(ctx context.Context, nodes []walked, source, target string, acls bool) error {
+func (sh *shell) moveAtOnce(ctx context.Context, nodes []walked, source, target string, p plan) error {
 	var m client.Multi
 	for i := range nodes {
 		r := recordOf(source, &nodes[i])
 		var acl []client.ACL
-		if acls {
+		if p.acls {
 			acl = nodes[i].acl
 		}
 		switch path := r.under(target); {
@@ -317,12 +354,12 @@ func (sh *shell) moveAtOnce(ctx context.Context, nodes []walked, source, target 
 	return sh.c.Multi(ctx, &m)
 }
 
-func (sh *shell) moveInSteps(ctx context.Context, nodes []walked, source, target string, acls bool) error {
+func (sh *shell) moveInSteps(ctx context.Context, nodes []walked, source, target string, p plan) error {
 	var records []record
 	for i := range nodes {
 		records = append(records, recordOf(source, &nodes[i]))
 	}
-	if err := plant(ctx, sh, sh.c, target, records, plan{acls: acls}); err != nil {
+	if err := plant(ctx, sh, sh.c, target, records, p); err != nil {
 		return err
 	}
 	b := sh.c.Batch(ctx)
@@ -333,202 +370,4 @@ func (sh *shell) moveInSteps(ctx context.Context, nodes []walked, source, target
 		return errors.Join(spoken("The copy is complete, but the source has changed meanwhile and is still there in part."), err)
 	}
 	return nil
-}
-
-func export(ctx context.Context, sh *shell, a *arguments) (result, error) {
-	var res result
-	records, skipped, err := snapshotOf(ctx, sh, sh.c, a.path())
-	if err != nil {
-		return res, err
-	}
-	var b strings.Builder
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(heading{exportFormat, a.path(), len(records)}); err != nil {
-		return res, err
-	}
-	for i := range records {
-		if err := enc.Encode(&records[i]); err != nil {
-			return res, err
-		}
-	}
-	res.field("exported", len(records))
-	res.field("skipped", skipped)
-	if file := a.arg(1); file != "" && file != "-" {
-		res.note = "Exported " + plural(int64(len(records)), "node") + skippedNote(skipped)
-		return res, os.WriteFile(file, []byte(b.String()), 0o666)
-	}
-	if sh.json {
-		sh.screen.stdout(b.String()) // the lines are JSON already
-		res.quiet = true
-	}
-	res.text = b.String()
-	return res, nil
-}
-
-// readExport reads and checks a whole export before anything is done with it.
-func readExport(in io.Reader, name string) ([]record, error) {
-	lines := bufio.NewScanner(in)
-	lines.Buffer(nil, 64<<20)
-	var head heading
-	if !lines.Scan() || json.Unmarshal(lines.Bytes(), &head) != nil || head.Format != exportFormat {
-		return nil, errors.Join(fmt.Errorf("%s is no export of zkcli", name), lines.Err())
-	}
-	var records []record
-	known := map[string]bool{}
-	for n := 2; lines.Scan(); n++ {
-		var r record
-		if err := json.Unmarshal(lines.Bytes(), &r); err != nil {
-			return nil, fmt.Errorf("%s, line %d: %w", name, n, err)
-		}
-		if proto.ValidatePath(r.Path) != nil || known[r.Path] || len(known) > 0 && !known[proto.Parent(r.Path)] {
-			return nil, fmt.Errorf("%s, line %d: %q is no path, or there twice, or before its parent", name, n, r.Path)
-		}
-		if _, err := r.acl(); err != nil {
-			return nil, fmt.Errorf("%s, line %d: %w", name, n, err)
-		}
-		known[r.Path] = true
-		records = append(records, r)
-	}
-	if err := lines.Err(); err != nil {
-		return nil, err
-	}
-	if len(records) != head.Nodes {
-		return nil, fmt.Errorf("%s was cut off: it has %d of %s", name, len(records), plural(int64(head.Nodes), "node"))
-	}
-	return records, nil
-}
-
-// exported reads the export in a file, or on standard input for "-" and "".
-func (sh *shell) exported(file string) ([]record, error) {
-	if file == "" || file == "-" {
-		return readExport(sh.stdin, "standard input")
-	}
-	f, err := os.Open(file)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	return readExport(f, file)
-}
-
-func importTree(ctx context.Context, sh *shell, a *arguments) (result, error) {
-	var res result
-	records, err := sh.exported(a.arg(1))
-	if err != nil {
-		return res, err
-	}
-	if err := plant(ctx, sh, sh.c, a.path(), records, plan{acls: a.has("a"), force: a.has("f")}); err != nil {
-		return res, err
-	}
-	res.field("imported", len(records))
-	res.note = "Imported " + plural(int64(len(records)), "node") + "\n"
-	return res, nil
-}
-
-// side reads one side of a diff: a subtree here or on other servers, or the file of an export.
-func (sh *shell) side(ctx context.Context, where, auth string) ([]record, error) {
-	if _, err := os.Stat(where); err == nil && !strings.HasPrefix(where, "/") {
-		return sh.exported(where)
-	}
-	if file, ok := strings.CutPrefix(where, "file:"); ok {
-		return sh.exported(file)
-	}
-	if !strings.Contains(where, "/") { // no node, here or elsewhere
-		return sh.exported(where)
-	}
-	c, path, done, err := sh.elsewhere(ctx, where, auth)
-	if err != nil {
-		return nil, err
-	}
-	defer done()
-	records, _, err := snapshotOf(ctx, sh, c, path)
-	return records, err
-}
-
-// diff prints "- path" for a node that only the first side has, "+ path" for one that only the second has, "~ path" for one
-// that differs.
-func diff(ctx context.Context, sh *shell, a *arguments) (result, error) {
-	var res result
-	one, err := sh.side(ctx, a.arg(0), a.str("auth"))
-	if err != nil {
-		return res, err
-	}
-	other, err := sh.side(ctx, a.arg(1), a.str("auth"))
-	if err != nil {
-		return res, err
-	}
-	differences := compare(one, other, a.has("a"))
-	fields := []map[string]any{}
-	for _, d := range differences {
-		color := map[byte]string{'-': red, '+': green, '~': yellow}[d.sign]
-		res.text += sh.screen.paint(color, fmt.Sprintf("%c %s", d.sign, d.path)) + d.detail + "\n"
-		fields = append(fields, map[string]any{"change": string(d.sign), "path": d.path, "detail": strings.TrimSpace(d.detail)})
-	}
-	res.field("differences", fields)
-	if len(differences) > 0 {
-		return res, &negative{plural(int64(len(differences)), "difference")}
-	}
-	return res, nil
-}
-
-type difference struct {
-	sign         byte
-	path, detail string
-}
-
-// compare walks two sorted lists of records.
-func compare(one, other []record, acls bool) []difference {
-	var out []difference
-	for len(one) > 0 || len(other) > 0 {
-		order := 0
-		switch {
-		case len(one) == 0:
-			order = 1
-		case len(other) == 0:
-			order = -1
-		default:
-			order = comparePaths(one[0].Path, other[0].Path)
-		}
-		switch {
-		case order < 0:
-			out = append(out, difference{'-', one[0].Path, ""})
-			one = one[1:]
-		case order > 0:
-			out = append(out, difference{'+', other[0].Path, ""})
-			other = other[1:]
-		default:
-			if detail := contrast(&one[0], &other[0], acls); detail != "" {
-				out = append(out, difference{'~', one[0].Path, detail})
-			}
-			one, other = one[1:], other[1:]
-		}
-	}
-	return out
-}
-
-// contrast says how two nodes differ, "" if they do not.
-func contrast(a, b *record, acls bool) string {
-	detail := ""
-	if x, y := a.data(), b.data(); string(x) != string(y) || (x == nil) != (y == nil) {
-		detail += "  data " + brief(x) + " → " + brief(y)
-	}
-	if a.Container != b.Container || a.TTL != b.TTL {
-		detail += "  kind"
-	}
-	if acls && fmt.Sprint(a.ACL) != fmt.Sprint(b.ACL) {
-		detail += "  acl"
-	}
-	return detail
-}
-
-func brief(data []byte) string {
-	const short = 40
-	switch {
-	case data == nil:
-		return "null"
-	case len(data) > short || !utf8.Valid(data):
-		return human(int64(len(data)))
-	}
-	return fmt.Sprintf("%q", data)
 }

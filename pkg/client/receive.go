@@ -25,7 +25,7 @@ func (c *Client) read(cn *conn) error {
 		switch h.Xid {
 		case proto.XidPing:
 		case proto.XidNotification:
-			err = c.onEvent(r)
+			err = c.onEvent(h.Zxid, r)
 		case proto.XidAuth:
 			err = c.onAuth(cn, h.Err)
 		case proto.XidSetWatches:
@@ -90,7 +90,7 @@ func (c *Client) onRearmed(cn *conn, code proto.ErrCode) error {
 	return nil
 }
 
-func (c *Client) onEvent(r *proto.Reader) error {
+func (c *Client) onEvent(zxid int64, r *proto.Reader) error {
 	var e proto.WatcherEvent
 	if err := e.Decode(r); err != nil {
 		return err
@@ -98,7 +98,7 @@ func (c *Client) onEvent(r *proto.Reader) error {
 	c.counts.events.Add(1)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	event := Event{Type: e.Type, State: c.state, Path: c.stripChroot(e.Path)}
+	event := Event{Type: e.Type, State: c.state, Path: c.stripChroot(e.Path), Zxid: max(zxid, 0)}
 	c.watches.fire(e.Path, event)
 	c.streams.fire(e.Path, event)
 	return nil

@@ -24,6 +24,7 @@ type Event struct {
 	Type  EventType
 	State State  // of the session when the event arrived
 	Path  string // of the node; "" for EventNone
+	Zxid  int64  // of the change; 0 if the server does not tell (before ZooKeeper 3.9, or of a change between two connections)
 	Err   error  // for EventNone why the session ended, as Client.Err
 }
 

@@ -66,6 +66,27 @@ func TestStreams(t *testing.T) {
 	require.Zero(t, c.Watched())
 }
 
+// An event names the transaction that it is about, if the server tells.
+func TestEventsHaveTheirZxid(t *testing.T) {
+	needs(t, 9)
+	ctx := guard(t)
+	c := dial(ctx, t)
+	create(ctx, t, c, "/a", "")
+	tree, err := c.AddWatch(ctx, "/", client.WatchTree)
+	require.NoError(t, err)
+	_, _, w, err := c.GetW(ctx, "/a")
+	require.NoError(t, err)
+	stat, err := c.Set(ctx, "/a", nil, client.AnyVersion)
+	require.NoError(t, err)
+	want := client.Event{Type: client.EventNodeDataChanged, State: client.StateConnected, Path: "/a", Zxid: stat.Mzxid}
+	got, err := w.Wait(ctx)
+	require.NoError(t, err)
+	require.Equal(t, want, got)
+	got, err = tree.Next(ctx)
+	require.NoError(t, err)
+	require.Equal(t, want, got)
+}
+
 // What happened while the connection was away is announced as missed, and what happens afterwards is reported.
 func TestStreamsSurviveTheConnection(t *testing.T) {
 	needs(t, 6)

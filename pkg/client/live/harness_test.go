@@ -172,8 +172,16 @@ func ours(t *testing.T) {
 // needs skips a test of what came with ZooKeeper 3.minor if the servers are older.
 func needs(t *testing.T, minor int) {
 	t.Helper()
+	if n := minorVersion(t); n < minor {
+		t.Skipf("ZooKeeper 3.%d: needs 3.%d", n, minor)
+	}
+}
+
+// minorVersion is that of the servers' ZooKeeper, 9 for ours.
+func minorVersion(t *testing.T) int {
+	t.Helper()
 	if foreign == "" {
-		return
+		return 9
 	}
 	first, _, _ := strings.Cut(foreign, ",")
 	nc, err := net.Dial("tcp", first)
@@ -184,9 +192,9 @@ func needs(t *testing.T, minor int) {
 	answer, err := io.ReadAll(nc)
 	require.NoError(t, err)
 	var n int
-	if _, err := fmt.Sscanf(string(answer), "Zookeeper version: 3.%d.", &n); err == nil && n < minor {
-		t.Skipf("ZooKeeper 3.%d: needs 3.%d", n, minor)
-	}
+	_, err = fmt.Sscanf(string(answer), "Zookeeper version: 3.%d.", &n)
+	require.NoError(t, err, string(answer))
+	return n
 }
 
 // guard fails a test that leaves a goroutine behind, and gives it a context that ends some day.

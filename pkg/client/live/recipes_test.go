@@ -483,6 +483,37 @@ func TestSettings(t *testing.T) {
 	}
 }
 
+// Recipes that need what an old server does not know say so at once, each of them, though that server cuts the connection.
+func TestOldServersAreNamed(t *testing.T) {
+	if minorVersion(t) >= 6 {
+		t.Skip("these servers are new enough")
+	}
+	ctx := guard(t)
+	c := dial(ctx, t)
+	create(ctx, t, c, "/s", "")
+	var all sync.WaitGroup
+	for range 4 {
+		all.Go(func() {
+			for _, open := range []func(context.Context, *client.Client, string) (*cache.Tree, error){cache.NewNode, cache.NewChildren, cache.NewTree} {
+				if _, err := open(ctx, c, "/s"); !errors.Is(err, recipes.ErrOldServer) || !errors.Is(err, client.ErrUnimplemented) {
+					t.Error(err)
+				}
+			}
+			for _, err := range settings.Follow(ctx, c, "/s") {
+				if !errors.Is(err, recipes.ErrOldServer) {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	all.Wait()
+	_, err := settings.Load(ctx, c, "/s")
+	for errors.Is(err, client.ErrConnectionLoss) { // the last refusal's
+		_, err = settings.Load(ctx, c, "/s")
+	}
+	require.NoError(t, err)
+}
+
 func TestCaches(t *testing.T) {
 	needs(t, 6)
 	ctx := guard(t)

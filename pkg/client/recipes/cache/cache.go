@@ -5,7 +5,8 @@
 // not. Failure modes: the copy is as old as the way to the server and back, and as the lost connection while Fresh says
 // false; it must not decide what only a versioned write can decide.
 //
-// A Tree needs servers with recursive watches (ZooKeeper 3.6). It asks for a node again after each of its events, and for
+// Caches need servers with watches that stay (ZooKeeper 3.6); with older ones each New fails with recipes.ErrOldServer, and
+// client.FollowNode and client.FollowChildren do for single nodes. A Tree asks for a node again after each of its events, and for
 // everything after an EventMissed.
 package cache
 
@@ -19,6 +20,7 @@ import (
 	"sync"
 
 	"github.com/zkd-project/zkd/pkg/client"
+	"github.com/zkd-project/zkd/pkg/client/recipes"
 	"github.com/zkd-project/zkd/proto"
 )
 
@@ -44,7 +46,7 @@ type Tree struct {
 	changes chan struct{}
 }
 
-// NewNode keeps the copy of one node, which need not exist.
+// NewNode keeps the copy of one node, which need not exist. ErrOldServer of package recipes, here and below.
 func NewNode(ctx context.Context, c *client.Client, path string) (*Tree, error) {
 	return open(ctx, c, path, 0)
 }
@@ -65,7 +67,7 @@ func open(ctx context.Context, c *client.Client, root string, depth int) (*Tree,
 	if depth == 0 {
 		mode = client.WatchNode
 	}
-	stream, err := c.AddWatch(ctx, root, mode)
+	stream, err := recipes.Watch(ctx, c, root, mode)
 	if err != nil {
 		return nil, err
 	}

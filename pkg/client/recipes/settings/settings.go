@@ -14,6 +14,7 @@ import (
 	"slices"
 
 	"github.com/zkd-project/zkd/pkg/client"
+	"github.com/zkd-project/zkd/pkg/client/recipes"
 )
 
 // ErrChanged says that somebody else has changed the values since they were loaded.
@@ -112,10 +113,11 @@ func (s *Set) Save(ctx context.Context) error {
 }
 
 // Follow is a loop over the sets of values: the present one first, then the latest one after every change below dir. It
-// needs servers with recursive watches (ZooKeeper 3.6). The last pair has an error, unless the loop is left before.
+// needs servers with watches that stay (ZooKeeper 3.6), otherwise its one pair has recipes.ErrOldServer; Load and Save work
+// with older ones too. The last pair has an error, unless the loop is left before.
 func Follow(ctx context.Context, c *client.Client, dir string) iter.Seq2[*Set, error] {
 	return func(yield func(*Set, error) bool) {
-		changes, err := c.AddWatch(ctx, dir, client.WatchTree)
+		changes, err := recipes.Watch(ctx, c, dir, client.WatchTree)
 		if err != nil {
 			yield(nil, err)
 			return
