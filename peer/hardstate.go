@@ -163,7 +163,7 @@ func openHard(disk env.Disk, dir string) (*hardFile, error) {
 	h := &hardFile{file: f}
 	if err := h.read(); err != nil {
 		f.Close()
-		return nil, err
+		return nil, fmt.Errorf("%s at %w", filepath.Join(dir, hardName), err)
 	}
 	return h, nil
 }
@@ -192,7 +192,7 @@ func (h *hardFile) readSlot(slot int) (best hardRecord, err error) {
 		r, err := decodeHard(b[:], slot, n)
 		switch {
 		case errors.Is(err, errHardVersion):
-			return best, err
+			return best, fmt.Errorf("%d: %w", hardOffset(slot, n), err)
 		case err != nil:
 			faults = append(faults, err)
 		case r.Seq >= best.Seq:
@@ -200,7 +200,7 @@ func (h *hardFile) readSlot(slot int) (best hardRecord, err error) {
 		}
 	}
 	if len(faults) == hardCopies {
-		return best, fmt.Errorf("%w: slot %d: %w", ErrHardStateRot, slot, errors.Join(faults...))
+		return best, fmt.Errorf("%d: %w: slot %d has no valid copy: %w, %w", hardOffset(slot, 0), ErrHardStateRot, slot, faults[0], faults[1])
 	}
 	return best, nil
 }

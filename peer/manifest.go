@@ -79,11 +79,16 @@ func decodeManifest(b []byte) (manifest, error) {
 }
 
 func readManifest(disk env.Disk, dir string) (manifest, error) {
-	b, err := readWhole(disk, filepath.Join(dir, manifestName))
+	path := filepath.Join(dir, manifestName)
+	b, err := readWhole(disk, path)
 	if err != nil {
 		return manifest{}, err
 	}
-	return decodeManifest(b)
+	m, err := decodeManifest(b)
+	if err != nil {
+		return m, fmt.Errorf("%s at 0: %w", path, err)
+	}
+	return m, nil
 }
 
 func writeManifest(disk env.Disk, dir string, m *manifest) error {

@@ -152,7 +152,8 @@ func Open(cfg Config, sm StateMachine, ses Sessions, edge Edge, log *zap.Logger)
 		log.Warn("recovery", zap.String("note", n))
 	}
 	if rec.Hard.Recovering {
-		log.Error(zab.NoteRecovering, zap.String("reason", rec.Recovering))
+		log.Error(zab.NoteRecovering, zap.String("reason", rec.Recovering), zap.String("do", "nothing while a quorum of the others is up: the leader sends "+
+			"what is missing, and until then this server does not count; damaged files are kept in folders damaged.N and may be removed after that"))
 		if core.Members.Voter(core.Self) && len(core.Members.Voters()) == 1 {
 			return nil, errors.Join(p.beyondRepair(), p.store.Close(true))
 		}

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/zkd-project/zkd/snapshot"
@@ -39,11 +38,10 @@ func (st *starting) restore() error {
 
 // openLog opens the log behind the snapshot and replays it. If it is damaged, the history that is left is the snapshot's.
 func (st *starting) openLog() error {
-	why, err := st.logMissing()
-	if err != nil {
-		return err
-	}
-	if why == "" {
+	why := ""
+	if st.out.Applied.Zxid < st.man.Base.Zxid {
+		why = fmt.Sprintf("the log starts at %v and no good snapshot reaches there: %s", st.man.Base.Zxid, strings.Join(st.out.Notes, "; "))
+	} else {
 		var damage *txnlog.CorruptError
 		err := st.tryLog(st.hard.rec.Unclean)
 		if err == nil || !errors.As(err, &damage) {
@@ -60,30 +58,11 @@ func (st *starting) openLog() error {
 	return st.tryLog(true)
 }
 
-// logMissing says why there is no use in opening the log.
-func (st *starting) logMissing() (string, error) {
-	if st.out.Applied.Zxid < st.man.Base.Zxid {
-		return fmt.Sprintf("the log starts at %v and no good snapshot reaches there", st.man.Base.Zxid), nil
-	}
-	if st.hard.rec.Generation != st.man.Generation {
-		return "", nil // no start with this generation has come to its end
-	}
-	files, err := st.files()
-	if err != nil {
-		return "", err
-	}
-	prefix := fmt.Sprintf("log.%016x.", st.man.Generation)
-	if slices.ContainsFunc(files, func(f place) bool { return f.dir == st.logDir && strings.HasPrefix(f.name, prefix) }) {
-		return "", nil
-	}
-	return "the log is missing in " + st.logDir, nil
-}
-
 // tryLog opens the log of the manifest's generation behind what is applied.
 func (st *starting) tryLog(unclean bool) error {
 	start := txnlog.Start{Generation: st.man.Generation, Base: st.out.Applied.Zxid, BaseChain: st.out.Applied.Chain, Unclean: unclean}
-	if st.hard.rec.Generation == st.man.Generation {
-		start.Watermark = st.hard.rec.Watermark
+	if st.hard.rec.Generation == st.man.Generation { // a start with this generation has come to its end
+		start.Watermark, start.Existed = st.hard.rec.Watermark, true
 	}
 	l, rep, err := txnlog.Open(txnlog.Config{
 		Disk: st.cfg.Disk, Dir: st.logDir, SegmentBytes: st.cfg.SegmentBytes, ClusterID: st.hard.rec.ClusterID,

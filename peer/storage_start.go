@@ -145,7 +145,7 @@ func (st *starting) readInitialized() error {
 	}
 	if err != nil {
 		st.initialText = nil
-		st.note("%s: %v", initializedName, err)
+		st.note("%s at 0: %v", st.path(initializedName), err)
 	}
 	return nil
 }
@@ -168,7 +168,7 @@ func (st *starting) readHard() error {
 		if !used {
 			return st.newHard(zab.HardState{})
 		}
-		err = errors.New("hardstate is missing and other files are there")
+		err = fmt.Errorf("%s at 0: the file is missing and others are there", st.path(hardName))
 	case errors.Is(err, ErrHardStateRot):
 		if cerr := st.copyAside(hardName); cerr != nil {
 			return cerr

@@ -9,10 +9,11 @@
 //	│ header │ batch    │ batch    │         │ seal     │ zeros           │   every batch starts on a sector boundary (4096)
 //	└────────┴──────────┴──────────┴─── … ───┴──────────┴─────────────────┘   and is filled up to the next with zeros
 //
-// Segment header, 84 bytes, big-endian like everything here:
+// Segment header, 96 bytes, big-endian like everything here:
 //
 //	magic "zkdlog01" 8 | version u32 | clusterId u64 | generation u64 | life u64 | first zxid u64 | prev zxid u64 |
-//	chain u64 at prev | firstSeq u64 | first zxid of the segment before u64 (0: none) | crc of its seal u32 | crc32c u32 of all before
+//	chain u64 at prev | firstSeq u64 | first zxid of the segment before u64 (0: none) | crc of its seal u32 | crc32c u32 of all before |
+//	size of the file u64 | crc32c u32 of all before (the last two may be zeros: not known)
 //
 // Batch, 88 bytes of header, then the body, then 4 bytes of trailer:
 //
@@ -34,7 +35,7 @@
 // Invariants:
 //
 //   - Batch k+1 is written after the fsync of batch k returned nil. A valid header of k+1 proves that k was durable.
-//   - A segment's header and its name are durable, and its predecessor is sealed, before its first batch is written.
+//   - A segment's header, its size and its name are durable before its predecessor is sealed, and that before its first batch is written.
 //   - record n+1 has prev = zxid of n and the chain that follows; the log's end is that of its last record, or its base.
 //   - Any error of a write, fsync, rename or removal ends the Log: every later call returns ErrBroken with that first cause.
 //     Nothing is tried again, because after a failed fsync the kernel may call pages clean that never reached the disk.

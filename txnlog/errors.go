@@ -32,6 +32,8 @@ var (
 	errSegment   = errors.New("segment does not follow the one before it")
 	errSealed    = errors.New("the segment that should follow is missing")
 	errWatermark = errors.New("the log ends below what was durable")
+	errMissing   = errors.New("the log is missing")
+	errShort     = errors.New("the file is shorter than it was made")
 	errBase      = errors.New("the log does not hold the position of the snapshot")
 	errTorn      = errors.New("batch is cut short or damaged")
 )

@@ -16,7 +16,8 @@ const (
 	formatVersion      = 1
 	segmentMagic       = "zkdlog01"
 	batchMagic         = "zkdB"
-	segmentHeaderBytes = 84
+	segmentHeaderBytes = 96
+	firstPartBytes     = 84 // of the segment header: what it held before it knew the length of its file
 	batchHeaderBytes   = 88
 	trailerBytes       = 4
 	tmpSuffix          = ".tmp"
@@ -57,6 +58,7 @@ type SegmentHeader struct {
 	FirstSeq   uint64   // of its first batch
 	Before     txn.Zxid // First of the segment before it, purged or not; 0: it starts the log
 	PrevCRC    uint32   // of the batch before its first one: the seal of the segment before it
+	Size       int64    // length of the file as it was made, which may only grow; 0: not known
 }
 
 // BatchHeader is what a batch says about itself.
@@ -96,6 +98,8 @@ func (h *SegmentHeader) appendTo(dst []byte) []byte {
 	}
 	dst = binary.BigEndian.AppendUint32(dst, h.PrevCRC)
 	dst = binary.BigEndian.AppendUint32(dst, crc32.Checksum(dst[start:], castagnoli))
+	dst = binary.BigEndian.AppendUint64(dst, uint64(h.Size))
+	dst = binary.BigEndian.AppendUint32(dst, crc32.Checksum(dst[start:], castagnoli))
 	return append(dst, make([]byte, sectorBytes-segmentHeaderBytes)...)
 }
 
@@ -104,15 +108,19 @@ func parseSegmentHeader(b []byte) (SegmentHeader, error) {
 	if len(b) < segmentHeaderBytes || string(b[:8]) != segmentMagic {
 		return SegmentHeader{}, errHeader
 	}
-	if v := binary.BigEndian.Uint32(b[8:]); v > formatVersion && checksumFits(b[:segmentHeaderBytes]) {
+	if v := binary.BigEndian.Uint32(b[8:]); v > formatVersion && checksumFits(b[:firstPartBytes]) {
 		return SegmentHeader{}, fmt.Errorf("%w: version %d", ErrVersion, v)
-	} else if v != formatVersion || !checksumFits(b[:segmentHeaderBytes]) {
+	} else if v != formatVersion || !checksumFits(b[:firstPartBytes]) {
+		return SegmentHeader{}, errHeader
+	}
+	second := b[firstPartBytes:segmentHeaderBytes]
+	if !checksumFits(b[:segmentHeaderBytes]) && [segmentHeaderBytes - firstPartBytes]byte(second) != [segmentHeaderBytes - firstPartBytes]byte{} {
 		return SegmentHeader{}, errHeader
 	}
 	u := func(i int) uint64 { return binary.BigEndian.Uint64(b[12+8*i:]) }
 	return SegmentHeader{
 		ClusterID: u(0), Generation: u(1), Life: u(2), First: txn.Zxid(u(3)), Prev: txn.Zxid(u(4)), Chain: u(5), FirstSeq: u(6), Before: txn.Zxid(u(7)),
-		PrevCRC: binary.BigEndian.Uint32(b[76:]),
+		PrevCRC: binary.BigEndian.Uint32(b[76:]), Size: int64(binary.BigEndian.Uint64(second)),
 	}, nil
 }
 

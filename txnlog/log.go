@@ -26,6 +26,7 @@ type Start struct {
 	Base       txn.Zxid // of the snapshot that will be loaded, or 0
 	BaseChain  uint64
 	Watermark  txn.Zxid // the log of this generation was durable at least up to here
+	Existed    bool     // a log of this generation was made, durably
 	Unclean    bool     // the last run did not end with Close: what is readable need not be durable
 }
 

@@ -3,6 +3,7 @@ package txnlog
 import (
 	"errors"
 	"fmt"
+	"path/filepath"
 
 	"github.com/zkd-project/zkd/txn"
 )
@@ -39,10 +40,7 @@ func (r *recovery) judge() error {
 		return err
 	}
 	if len(r.segs) == 0 {
-		if r.start.Watermark > r.start.Base {
-			return &CorruptError{File: r.dir, Err: errWatermark}
-		}
-		return nil
+		return r.judgeNothing(bad)
 	}
 	r.from = len(r.segs) - 1
 	for r.from > 0 && r.segs[r.from].head.Prev > r.start.Base {
@@ -77,6 +75,17 @@ func (r *recovery) tailOf(c *candidate, off int64) (tail, error) {
 	}
 	defer f.Close()
 	return scanTail(newWindow(f, c.size), r.start.Generation, off)
+}
+
+// judgeNothing decides whether there may be no segment at all.
+func (r *recovery) judgeNothing(bad []*candidate) error {
+	switch {
+	case !r.start.Existed && r.start.Watermark <= r.start.Base:
+		return nil // the first start of this generation
+	case len(bad) > 0:
+		return r.corrupt(bad[0], 0, bad[0].headErr)
+	}
+	return &CorruptError{File: filepath.Join(r.dir, segmentName(r.start.Generation, r.start.Base+1)), Err: errMissing}
 }
 
 // begun reports whether a segment has its first batch. Then the one before it was sealed, and whatever it looks like now, nothing in it is
@@ -117,7 +126,7 @@ func (r *recovery) judgeBatches() error {
 			}
 			return nil
 		case i == len(r.segs)-1:
-			return r.corrupt(c, cur.off, errSealed)
+			return r.corrupt(c, cur.off, fmt.Errorf("%w: %s", errSealed, filepath.Join(r.dir, segmentName(c.head.Generation, sealed.First))))
 		}
 		before, seal, unsealed = cur, sealed, front
 	}
@@ -192,6 +201,9 @@ func (r *recovery) judgeEnd(i int, cur *cursor) error {
 	}
 	if t.maxSeq > cur.seq+1 {
 		return r.corrupt(c, cur.off, errBatch)
+	}
+	if c.size < c.head.Size && (cur.off > sectorBytes || i > 0 || r.start.Existed) {
+		return r.corrupt(c, c.size, errShort) // only the crash that took the creation of an empty segment explains it
 	}
 	if r.cut = t.garbage; r.cut > 0 {
 		r.cutAt = fmt.Sprintf("%s:%d", c.path, cur.off)

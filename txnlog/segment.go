@@ -75,8 +75,9 @@ func (s *store) named(h SegmentHeader) *segment {
 // create makes an empty segment with room for need bytes of batches besides the seal. When it returns, header and name are
 // durable.
 func (s *store) create(h SegmentHeader, need int64) (*segment, env.File, error) {
+	h.Size = max(s.segmentBytes, sectorBytes+need+sectorBytes)
 	seg := s.named(h)
-	f, err := s.fill(seg.path, h, max(s.segmentBytes, sectorBytes+need+sectorBytes), nil)
+	f, err := s.fill(seg.path, h, nil)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -86,13 +87,15 @@ func (s *store) create(h SegmentHeader, need int64) (*segment, env.File, error) 
 // replace makes a segment out of the first cut bytes of from (nil for an empty one) and last, a whole batch or nothing. It takes
 // the place of the file of that name in one step; when it returns, that is durable.
 func (s *store) replace(h SegmentHeader, from *segment, cut int64, last []byte) (*segment, env.File, error) {
+	end := cut + int64(len(last))
+	h.Size = max(s.segmentBytes, end+sectorBytes)
 	seg := s.named(h)
+	seg.end = end
 	tmp := seg.path + tmpSuffix
 	if err := s.disk.Remove(tmp); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, nil, err
 	}
-	seg.end = cut + int64(len(last))
-	f, err := s.fill(tmp, h, max(s.segmentBytes, seg.end+sectorBytes), func(f env.File) error {
+	f, err := s.fill(tmp, h, func(f env.File) error {
 		if err := s.copyBatches(f, from, cut); err != nil || len(last) == 0 {
 			return err
 		}
@@ -117,13 +120,13 @@ func (s *store) keep(seg *segment, f env.File, err error) (*segment, env.File, e
 	return seg, f, nil
 }
 
-// fill creates a file of size bytes with a header, lets more write the rest, and syncs it.
-func (s *store) fill(path string, h SegmentHeader, size int64, more func(env.File) error) (env.File, error) {
+// fill creates a file of the header's size with that header, lets more write the rest, and syncs it.
+func (s *store) fill(path string, h SegmentHeader, more func(env.File) error) (env.File, error) {
 	f, err := s.disk.Create(path)
 	if err != nil {
 		return nil, err
 	}
-	err = f.Allocate(size)
+	err = f.Allocate(h.Size)
 	if err == nil {
 		_, err = f.WriteAt(h.appendTo(make([]byte, 0, sectorBytes)), 0)
 	}
