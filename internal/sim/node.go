@@ -495,6 +495,7 @@ func (n *node) perform(now zab.Instant, fx zab.Effect) {
 
 // readLog reads for a cursor below the memory tail, beside the loop.
 func (n *node) readLog(fx zab.ReadLog) {
+	n.w.count("log-read")
 	n.soon(between(n.diskRng, 50*time.Microsecond, 2*time.Millisecond), func() {
 		recs, err := n.store.ReadAfter(fx.After, fx.MaxBytes)
 		ev := zab.LogRead{Conn: fx.Conn, After: fx.After, Records: recs}
