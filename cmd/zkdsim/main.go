@@ -3,6 +3,7 @@
 //	zkdsim run [--seeds N] [--from S] [--jobs J] [--nodes n] [--first] [--porcupine]   many seeds
 //	zkdsim replay --seed S [--steps K] [-v]                      one seed again, event by event the same
 //	zkdsim play FILE [-v]                                        a schedule
+//	zkdsim rules [--write]                                       what shows that each rule is kept, as the table in docs/testing.md
 //	zkdsim shrink --seed S [--out DIR]                           the smallest schedule that still fails in the same way
 //
 // Exit codes: 0 no violation; 1 a violation; 2 wrong usage.
@@ -18,12 +19,13 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/zkd-project/zkd/internal/rules"
 	"github.com/zkd-project/zkd/internal/sim"
 )
 
 func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
 
-var errUsage = errors.New("usage: zkdsim run|replay|play|shrink [flags]; zkdsim run --help lists them")
+var errUsage = errors.New("usage: zkdsim run|replay|play|shrink|rules [flags]; zkdsim run --help lists them")
 
 type flags struct {
 	*pflag.FlagSet
@@ -31,6 +33,7 @@ type flags struct {
 	from, steps        uint64
 	seed, out          string
 	verbose, first     bool
+	write              bool
 	porcupine          bool
 }
 
@@ -45,6 +48,7 @@ func newFlags() *flags {
 	f.StringVar(&f.out, "out", "internal/sim/testdata/schedules", "folder for the schedule that shrink writes")
 	f.BoolVar(&f.first, "first", false, "stop at the first violation")
 	f.BoolVar(&f.porcupine, "porcupine", false, "have porcupine judge what the clients saw, too")
+	f.BoolVar(&f.write, "write", false, "rules: put the table into docs/testing.md, below the working directory")
 	f.BoolVarP(&f.verbose, "verbose", "v", false, "print every event")
 	return f
 }
@@ -69,6 +73,8 @@ func run(args []string, out, errOut io.Writer) int {
 			ok, err = replay(f, out)
 		case "play":
 			ok, err = play(f, out)
+		case "rules":
+			err = printRules(f, out)
 		case "shrink":
 			ok, err = shrink(f, out, errOut)
 		default:
@@ -156,6 +162,19 @@ func one(f *flags, out io.Writer, sc *sim.Scenario) (bool, error) {
 	}
 	fmt.Fprintln(out, res)
 	return res.Failure == nil || res.Failure.Invariant == sc.Expect, nil
+}
+
+// printRules reads the repository that is the working directory.
+func printRules(f *flags, out io.Writer) error {
+	rows, err := rules.Table(".", nil)
+	if err != nil {
+		return err
+	}
+	if f.write {
+		return rules.Write(".", rows)
+	}
+	_, err = io.WriteString(out, rules.Markdown(rows))
+	return err
 }
 
 func shrink(f *flags, out, errOut io.Writer) (bool, error) {
