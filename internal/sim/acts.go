@@ -15,6 +15,7 @@ var actVerbs = map[string]verb{
 	"lead":     {"SERVER", 1, (*World).lead},
 	"visit":    {"SERVER…", 1, onEach(func(w *World, n *node) { w.writer(n) })},
 	"hush":     {"SERVER…", 1, onEach(func(w *World, n *node) { w.writer(n).hush() })},
+	"redirect": {"FROM TO", 2, (*World).redirect},
 	"blackout": {"SERVER…", 1, onEach(func(_ *World, n *node) { n.blackout() })},
 	"narrow":   {"FROM TO BYTES", 3, (*World).narrow},
 	"forge":    {"ACK|COMMIT FROM TO BEYOND", 4, (*World).forge},
@@ -57,6 +58,15 @@ func (w *World) lead(args []string) bool {
 func (c *client) hush() {
 	c.asleep = true
 	c.disconnected()
+}
+
+// redirect has the client of one server go to another.
+func (w *World) redirect(args []string) bool {
+	from, to := w.pick(args[0])[0], w.pick(args[1])[0]
+	c := w.writer(from)
+	c.fixed = to
+	c.leave()
+	return true
 }
 
 // blackout takes the machine off, and of what was not synced nothing survives.

@@ -42,7 +42,8 @@
 //
 //	start, kill, power, stop, freeze, thaw SERVER…     processes and machines
 //	wipe, rot SERVER…                                  a disk that loses its promises; no more than a minority does
-//	spoil SERVER remove|empty|flip PREFIX [NEWEST]     files of a server that is down, in ways no crash explains
+//	spoil SERVER remove|empty|flip PREFIX [NEWEST [BUT]]
+//	                                                   files of a server that is down, in ways no crash explains
 //	disk SERVER ok|hang|failsync|full|free|slow D|cut N|fail N
 //	                                                   cut N: the power goes off in the N-th step from now; fail N: that step fails
 //	partition A B | C; block FROM TO; mute FROM TO (elections only); starve FROM TO (data only); open FROM TO; refuse FROM TO; admit FROM TO; reset A B; slow FROM TO D; heal
@@ -66,7 +67,7 @@
 //	narrow FROM TO N                                   so many bytes a second go this way
 //	forge ack|commit FROM TO N                         a lie on the data connection: of a record N beyond the leader's end
 //	multi create:PATH:DATA set:PATH:DATA delete:PATH check:PATH:VERSION…
-//	visit SERVER…; hush SERVER…                        a client through this server opens a session; falls silent for ever
+//	visit SERVER…; hush SERVER…; redirect FROM TO      a client through this server opens a session; falls silent for ever; goes to another
 //	vary FROM TO                                       the whole schedule for each number, which stands in the place of $
 //	expect ok | expect I-33                            how the run must end; ok if there is no such line
 //

@@ -106,7 +106,7 @@ func init() {
 			d, _ := time.ParseDuration(args[0])
 			return w.now-w.waited >= d
 		}},
-		"spoil": {"SERVER remove|empty|flip PREFIX [NEWEST]", 3, (*World).spoil},
+		"spoil": {"SERVER remove|empty|flip PREFIX [NEWEST [BUT]]", 3, (*World).spoil},
 		"catch": {"PACKET FROM TO [after N] | OPERATION SERVER [after N] | nothing", 1, (*World).catch},
 		"mark":  {"", 0, func(w *World, _ []string) bool { clear(w.syncs); return true }},
 		"await": {"[not] CONDITION [within TIME]", 1, (*World).await},

@@ -50,6 +50,7 @@ type Limits struct {
 	CounterHard  uint32
 	FinalizeWait time.Duration // negative: none
 	InitLimit    int           // ticks, of a second
+	HbInterval   time.Duration // between pings
 }
 
 // Step is one line of a schedule: something that is done at a moment, or, with At < 0, when the line before it is done.
@@ -119,6 +120,9 @@ func (w *World) coreConfig(n *node) zab.Config {
 	cfg.InflightBytes, cfg.BatchBytes = 1<<20, 64<<10
 	cfg.DiffMinBytes = l.DiffMin
 	cfg.CounterSoft, cfg.CounterHard = l.CounterSoft, l.CounterHard
+	if l.HbInterval > 0 {
+		cfg.HbInterval = l.HbInterval
+	}
 	if l.InitLimit > 0 {
 		cfg.InitLimit = l.InitLimit
 	}
@@ -166,7 +170,7 @@ func (sc *Scenario) settings() []setting {
 		intSetting("tail", &l.Tail), intSetting("inflight", &l.Inflight), intSetting("batch", &l.BatchCount),
 		intSetting("maxpending", &l.MaxPending), intSetting("diffmin", &l.DiffMin), timeSetting("lazyloop", &l.LazyLoop),
 		intSetting("countersoft", &l.CounterSoft), intSetting("counterhard", &l.CounterHard), timeSetting("finalizewait", &l.FinalizeWait),
-		intSetting("initlimit", &l.InitLimit),
+		intSetting("initlimit", &l.InitLimit), timeSetting("hbinterval", &l.HbInterval),
 	}
 }
 

@@ -84,7 +84,7 @@ func (w *World) writer(through *node) *client {
 }
 
 // spoil does something to the files of a server that is down which no crash does: it removes, empties or flips bits in all whose name
-// begins like that, or in the newest of them.
+// begins like that, or in the newest of them but for the very newest.
 func (w *World) spoil(args []string) bool {
 	const dir = "/data/zkd"
 	for _, n := range w.pick(args[0]) {
@@ -95,7 +95,12 @@ func (w *World) spoil(args []string) bool {
 		entries, _ := n.disk.List(dir)
 		entries = slices.DeleteFunc(entries, func(e env.Entry) bool { return e.Dir || !strings.HasPrefix(e.Name, args[2]) })
 		if len(args) > 3 { // names are in the order of zxids
-			entries = entries[max(0, len(entries)-number[int](w, args[3])):]
+			skip := 0
+			if len(args) > 4 {
+				skip = number[int](w, args[4])
+			}
+			end := max(0, len(entries)-skip)
+			entries = entries[max(0, end-number[int](w, args[3])):end]
 		}
 		for _, e := range entries {
 			if err := n.spoilFile(args[1], dir+"/"+e.Name, e); err != nil {
