@@ -334,9 +334,9 @@ func TestAnswersWaitUntilTheyAreApplied(t *testing.T) {
 
 func TestNothingOfItsClientsIsLostInSilence(t *testing.T) {
 	r := newRig(t, zab.HardState{}, nil, 0).discovered(1)
-	req := txn.Request{Session: 5, Cxid: 6, Op: proto.OpDelete, Origin: 2, Conn: 7}
+	req := txn.Request{Session: 5, Cxid: 6, Op: proto.OpDelete, Origin: 2, Conn: 7, Seq: 8}
 	fx := r.step(zab.Submit{Requests: []txn.Request{req}}, zab.SyncAsked{ID: 1}, zab.RevalidateAsked{Revalidate: zab.Revalidate{ID: 2}})
-	require.Equal(t, []zab.Refusal{{Session: 5, Cxid: 6, Conn: 7, Code: txn.RefusedNotLeader}}, the[zab.Refuse](fx)[0].Refusals)
+	require.Equal(t, []zab.Refusal{{Session: 5, Cxid: 6, Conn: 7, Code: txn.RefusedNotLeader, Seq: 8}}, the[zab.Refuse](fx)[0].Refusals)
 	require.False(t, the[zab.SyncAnswer](fx)[0].Synced.OK)
 	require.False(t, the[zab.RevalidateAnswer](fx)[0].Revalidated.OK)
 	r = newRig(t, zab.HardState{}, nil, 0).serving(1)

@@ -31,8 +31,7 @@ func (f *Follower) onSubmit(ev zab.Submit) {
 	}
 	list := make([]zab.Refusal, len(ev.Requests))
 	for i := range ev.Requests {
-		r := &ev.Requests[i]
-		list[i] = zab.Refusal{Session: r.Session, Cxid: r.Cxid, Conn: r.Conn, Code: txn.RefusedNotLeader}
+		list[i] = zab.RefusalOf(&ev.Requests[i], txn.RefusedNotLeader)
 	}
 	f.fx.Add(zab.Refuse{Refusals: list})
 }

@@ -83,16 +83,12 @@ func (l *Leader) prepare(reqs []txn.Request) {
 	l.fx.Add(zab.Prepare{Requests: reqs})
 }
 
-func refusal(r *txn.Request, why txn.Refusal) zab.Refusal {
-	return zab.Refusal{Session: r.Session, Cxid: r.Cxid, Conn: r.Conn, Code: why}
-}
-
 // refuse answers one request at its origin; if that is not connected any more, its clients are not either.
 func (l *Leader) refuse(r *txn.Request, why txn.Refusal) {
 	if r.Conn == 0 {
 		return // made by this leader; nobody waits
 	}
-	list := []zab.Refusal{refusal(r, why)}
+	list := []zab.Refusal{zab.RefusalOf(r, why)}
 	if r.Origin == l.self {
 		l.fx.Add(zab.Refuse{Refusals: list})
 	} else if x := l.byID[r.Origin]; x != nil {
@@ -103,7 +99,7 @@ func (l *Leader) refuse(r *txn.Request, why txn.Refusal) {
 func (l *Leader) refuseAll(x *learner, reqs []txn.Request, why txn.Refusal) {
 	list := make([]zab.Refusal, len(reqs))
 	for i := range reqs {
-		list[i] = refusal(&reqs[i], why)
+		list[i] = zab.RefusalOf(&reqs[i], why)
 	}
 	if x == nil {
 		l.fx.Add(zab.Refuse{Refusals: list})

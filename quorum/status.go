@@ -14,8 +14,8 @@ func (n *Node) onClient(ev zab.Event) bool {
 	switch ev := ev.(type) {
 	case zab.Submit:
 		rs := make([]zab.Refusal, len(ev.Requests))
-		for i, r := range ev.Requests {
-			rs[i] = zab.Refusal{Session: r.Session, Cxid: r.Cxid, Conn: r.Conn, Code: txn.RefusedNotLeader}
+		for i := range ev.Requests {
+			rs[i] = zab.RefusalOf(&ev.Requests[i], txn.RefusedNotLeader)
 		}
 		n.add(zab.Refuse{Refusals: rs})
 	case zab.SyncAsked:

@@ -55,6 +55,7 @@ type conn struct {
 	claimed   time.Duration // when the state became claiming
 	ids       []proto.ID
 	q         queue
+	writes    uint64 // submitted so far
 	over      bool   // closeSession or an unknown op was taken in: nothing behind it is
 	out       []byte // frames to be written
 	framesOut int64  // in out

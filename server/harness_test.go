@@ -198,7 +198,7 @@ func (s *solo) Status() zab.Status {
 func (s *solo) commit(reqs []txn.Request) {
 	if s.refuse != txn.NotRefused {
 		for _, q := range reqs {
-			s.srv.Refused([]zab.Refusal{{Session: q.Session, Cxid: q.Cxid, Conn: q.Conn, Code: s.refuse}})
+			s.srv.Refused([]zab.Refusal{zab.RefusalOf(&q, s.refuse)})
 		}
 		return
 	}
@@ -207,7 +207,7 @@ func (s *solo) commit(reqs []txn.Request) {
 	for i := range drafts {
 		if d := &drafts[i]; d.Refused != txn.NotRefused {
 			q := d.Request
-			s.edge(q.Origin).Refused([]zab.Refusal{{Session: q.Session, Cxid: q.Cxid, Conn: q.Conn, Code: d.Refused}})
+			s.edge(q.Origin).Refused([]zab.Refusal{zab.RefusalOf(q, d.Refused)})
 			continue
 		}
 		s.counter++

@@ -107,8 +107,10 @@ func (c *conn) start() {
 			if e.upgrade {
 				reqs = append(reqs, c.upgradeRequest())
 			}
+			c.writes++
+			e.seq = c.writes
 			reqs = append(reqs, txn.Request{Session: c.session, Cxid: e.xid, Op: e.op, Origin: c.rep.cfg.SelfID, Conn: c.id,
-				Payload: e.body, Auth: e.ids})
+				Payload: e.body, Auth: e.ids, Seq: e.seq})
 		}
 	}
 	c.submit(reqs)

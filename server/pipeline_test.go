@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net"
+	"slices"
 	"strconv"
 	"sync"
 	"testing"
@@ -192,7 +193,7 @@ func TestRefusalWaitsForItsTurn(t *testing.T) {
 	c.write(append(request(1, proto.OpCreate, &proto.CreateRequest{Path: "/a", ACL: proto.OpenACL()}),
 		request(2, proto.OpCreate, &proto.CreateRequest{Path: "/b", ACL: proto.OpenACL()})...))
 	require.Eventually(t, func() bool { return s.rep.outstanding.Load() == 2 }, patience, time.Millisecond)
-	refusal := []zab.Refusal{{Session: txn.SessionID(c.SessionID), Cxid: 2, Conn: s.rep.reg.bySession(txn.SessionID(c.SessionID)).id, Code: txn.RefusedPendingFull}}
+	refusal := []zab.Refusal{{Session: txn.SessionID(c.SessionID), Cxid: 2, Seq: 2, Conn: s.rep.reg.bySession(txn.SessionID(c.SessionID)).id, Code: txn.RefusedPendingFull}}
 	s.do(func() { s.srv.Refused(refusal) })
 	s.do(func() {
 		s.commit([]txn.Request{{Session: txn.SessionID(c.SessionID), Cxid: 1, Op: proto.OpCreate, Origin: 1, Conn: refusal[0].Conn,
@@ -202,17 +203,22 @@ func TestRefusalWaitsForItsTurn(t *testing.T) {
 	require.Equal(t, proto.ErrThrottledOp, c.reply().Err)
 }
 
-// Two writes under way with one xid: a refusal cannot be told apart, so nothing is claimed.
-func TestAmbiguousRefusalCostsTheConnection(t *testing.T) {
+// Clients may use an xid for several writes under way: a refusal is of one of them all the same.
+func TestRefusalsOfOneXid(t *testing.T) {
 	s := serving(t, nil)
 	c := s.connect()
-	s.stall()
-	one := request(1, proto.OpCreate, &proto.CreateRequest{Path: "/a", ACL: proto.OpenACL()})
-	c.write(append(one, one...))
-	require.Eventually(t, func() bool { return s.rep.outstanding.Load() == 2 }, patience, time.Millisecond)
-	id := s.rep.reg.bySession(txn.SessionID(c.SessionID)).id
-	s.do(func() { s.srv.Refused([]zab.Refusal{{Cxid: 1, Conn: id, Code: txn.RefusedPendingFull}}) })
-	c.gone()
+	create := func(path string) []byte {
+		return request(1, proto.OpCreate, &proto.CreateRequest{Path: path, ACL: proto.OpenACL()})
+	}
+	broken := create("/x")
+	broken[3] -= 4 // the flags are missing
+	broken = broken[:len(broken)-4]
+	c.write(slices.Concat(create("/a"), broken, create("/a"), broken, create("/b")))
+	for i, want := range []proto.ErrCode{proto.OK, proto.ErrMarshalling, proto.ErrNodeExists, proto.ErrMarshalling, proto.OK} {
+		r := c.reply()
+		require.EqualValues(t, 1, r.Xid, i)
+		require.Equal(t, want, r.Err, i)
+	}
 }
 
 // Input stops being read when too much of a connection waits; the rest stays in the socket and is answered later.

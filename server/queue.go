@@ -19,6 +19,7 @@ const (
 type entry struct {
 	xid      int32
 	op       proto.Op
+	seq      uint64 // of a write under way: txn.Request.Seq
 	progress progress
 	err      proto.ErrCode
 	body     []byte     // the request's record, a copy
@@ -83,19 +84,14 @@ func (q *queue) runnable() bool {
 	return e != nil && e.progress != underway
 }
 
-// write returns the only write under way with this xid; more than one is ambiguous.
-func (q *queue) write(xid int32) (e *entry, ambiguous bool) {
+// write returns the write under way that was submitted as the seq-th of its connection.
+func (q *queue) write(seq uint64) *entry {
 	for i := q.head; i < len(q.entries); i++ {
-		x := &q.entries[i]
-		if x.progress != underway || x.op == proto.OpSync || x.xid != xid {
-			continue
+		if e := &q.entries[i]; e.progress == underway && e.op != proto.OpSync && e.seq == seq {
+			return e
 		}
-		if e != nil {
-			return nil, true
-		}
-		e = x
 	}
-	return e, false
+	return nil
 }
 
 // syncing returns the sync under way with this id.

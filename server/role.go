@@ -141,7 +141,7 @@ func (s *Server) refused(c *conn, f *zab.Refusal) (asked entry) {
 	if c.state != live {
 		return asked
 	}
-	e, ambiguous := c.q.write(f.Cxid)
+	e := c.q.write(f.Seq)
 	if e != nil {
 		asked = *e
 		if e.upgrade {
@@ -150,7 +150,7 @@ func (s *Server) refused(c *conn, f *zab.Refusal) (asked entry) {
 	}
 	code, tell := refusalCode(f.Code)
 	switch {
-	case ambiguous || !tell || e != nil && e.op == proto.OpCloseSession:
+	case !tell || e != nil && e.op == proto.OpCloseSession:
 		c.shut("request refused: " + f.Code.String())
 	case e != nil:
 		c.finish(e, code)

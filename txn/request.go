@@ -18,6 +18,8 @@ const (
 // Payload is the request record behind the header, undecoded; for createSession AppendTimeout's bytes.
 // Origin and Conn name the server and its client connection that wait for the outcome: Conn is unique within the life of the
 // origin's process and never 0 for a client's request. Auth are the ids that the connection has proven.
+// Seq is the write's place among those of its connection, from 1, so that a refusal finds it: clients may use an xid twice. It is 0
+// where the connection waits for one thing only.
 // Payload and Auth are not changed after the request was made.
 type Request struct {
 	Session SessionID
@@ -27,6 +29,7 @@ type Request struct {
 	Conn    uint64
 	Payload []byte
 	Auth    []proto.ID
+	Seq     uint64
 }
 
 // Size is about what the request weighs in memory, in bytes, for bounds on what is pending.

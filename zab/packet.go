@@ -250,12 +250,18 @@ type Requests struct{ Requests []txn.Request }
 // Refused says which requests were not entered into the history.
 type Refused struct{ Refusals []Refusal }
 
-// Refusal answers one request that is certainly not in the history.
+// Refusal answers one request that is certainly not in the history: that with this Seq of this connection.
 type Refusal struct {
 	Session txn.SessionID
 	Cxid    int32
 	Conn    uint64
 	Code    txn.Refusal
+	Seq     uint64
+}
+
+// RefusalOf answers r with a refusal.
+func RefusalOf(r *txn.Request, why txn.Refusal) Refusal {
+	return Refusal{Session: r.Session, Cxid: r.Cxid, Conn: r.Conn, Code: why, Seq: r.Seq}
 }
 
 // Sync asks for a leadership round.

@@ -53,8 +53,8 @@ func packets() []Packet {
 		&Ping{Tick: 1, Nonce: 2, Commit: 3, DigestZxid: 4, Digest: 1<<64 - 1, Credits: 6},
 		&Pong{Nonce: 2, Durable: 3, Applied: 4, Touches: []Touch{{Session: -1, TimeoutMillis: 4000}}, LagBytes: 5, DiskLow: true},
 		&Requests{Requests: []txn.Request{{Session: -7, Cxid: -1, Op: proto.OpCreate, Origin: 2, Conn: 1 << 60, Payload: []byte("p"),
-			Auth: []proto.ID{{Scheme: "ip", ID: "127.0.0.1"}}}}},
-		&Refused{Refusals: []Refusal{{Session: 1, Cxid: 2, Conn: 3, Code: txn.RefusedPendingFull}}},
+			Auth: []proto.ID{{Scheme: "ip", ID: "127.0.0.1"}}, Seq: 1 << 40}}},
+		&Refused{Refusals: []Refusal{{Session: 1, Cxid: 2, Conn: 3, Code: txn.RefusedPendingFull, Seq: 4}}},
 		&Sync{ID: 1}, &Synced{ID: 1, Zxid: 2, OK: true}, &Revalidate{ID: 1, Session: -2, TimeoutMillis: 3},
 		&Revalidated{ID: 1, OK: true, Valid: true, Zxid: 9}, &Handover{Target: 3, Epoch: 4, Last: 5},
 	}
