@@ -123,8 +123,44 @@ func (m *GetSASLRequest) Decode(r *Reader) error {
 	return r.Err()
 }
 
+// NullPath stands for a null among paths that are watched. No decoded string is it, since none is malformed UTF-8.
+const NullPath = "\xff"
+
+// appendPaths is AppendStrings with NullPath written as null.
+func appendPaths(dst []byte, paths []string) []byte {
+	if paths == nil {
+		return AppendStrings(dst, nil)
+	}
+	dst = AppendInt32(dst, int32(len(paths)))
+	for _, p := range paths {
+		if p == NullPath {
+			dst = AppendBuffer(dst, nil)
+		} else {
+			dst = AppendString(dst, p)
+		}
+	}
+	return dst
+}
+
+// paths is Reader.Strings with null elements as NullPath.
+func (r *Reader) paths() []string {
+	n, isNull := r.count(minStringBytes)
+	if isNull {
+		return nil
+	}
+	paths := make([]string, n)
+	for i := range paths {
+		p, null := r.NullString()
+		if null {
+			p = NullPath
+		}
+		paths[i] = p
+	}
+	return paths
+}
+
 // SetWatches is the request of setWatches: the one-shot watches that a reconnecting client still has. A nil list is null,
-// which servers refuse.
+// which servers refuse. A null path is NullPath.
 type SetWatches struct {
 	RelativeZxid int64 // last zxid that the client saw
 	DataWatches  []string
@@ -135,22 +171,22 @@ type SetWatches struct {
 // Append adds the encoding of m to dst.
 func (m *SetWatches) Append(dst []byte) []byte {
 	dst = AppendInt64(dst, m.RelativeZxid)
-	dst = AppendStrings(dst, m.DataWatches)
-	dst = AppendStrings(dst, m.ExistWatches)
-	return AppendStrings(dst, m.ChildWatches)
+	dst = appendPaths(dst, m.DataWatches)
+	dst = appendPaths(dst, m.ExistWatches)
+	return appendPaths(dst, m.ChildWatches)
 }
 
 // Decode reads m from r.
 func (m *SetWatches) Decode(r *Reader) error {
 	m.RelativeZxid = r.Int64()
-	m.DataWatches = r.Strings()
-	m.ExistWatches = r.Strings()
-	m.ChildWatches = r.Strings()
+	m.DataWatches = r.paths()
+	m.ExistWatches = r.paths()
+	m.ChildWatches = r.paths()
 	return r.Err()
 }
 
 // SetWatches2 is the request of setWatches2: all the watches that a reconnecting client still has. A nil list is null,
-// which servers refuse.
+// which servers refuse. A null path is NullPath.
 type SetWatches2 struct {
 	SetWatches
 	PersistentWatches          []string
@@ -160,8 +196,8 @@ type SetWatches2 struct {
 // Append adds the encoding of m to dst.
 func (m *SetWatches2) Append(dst []byte) []byte {
 	dst = m.SetWatches.Append(dst)
-	dst = AppendStrings(dst, m.PersistentWatches)
-	return AppendStrings(dst, m.PersistentRecursiveWatches)
+	dst = appendPaths(dst, m.PersistentWatches)
+	return appendPaths(dst, m.PersistentRecursiveWatches)
 }
 
 // Decode reads m from r.
@@ -169,8 +205,8 @@ func (m *SetWatches2) Decode(r *Reader) error {
 	if err := m.SetWatches.Decode(r); err != nil {
 		return err
 	}
-	m.PersistentWatches = r.Strings()
-	m.PersistentRecursiveWatches = r.Strings()
+	m.PersistentWatches = r.paths()
+	m.PersistentRecursiveWatches = r.paths()
 	return r.Err()
 }
 

@@ -194,8 +194,12 @@ func (s *Server) cons(b *strings.Builder) {
 func (s *Server) conf(b *strings.Builder) {
 	fmt.Fprintf(b, "clientPort=%d\nsecureClientPort=-1\ndataDir=%s\ndataDirSize=%d\ndataLogDir=%s\ndataLogSize=%d\ntickTime=%d\n", s.cfg.ClientPort,
 		s.cfg.SnapDir, folderSize(s.cfg.SnapDir), s.cfg.DataDir, folderSize(s.cfg.DataDir), s.cfg.TickTime.Milliseconds())
+	id := s.cfg.SelfID
+	if s.cfg.Standalone { // it has no number of its own; this one stands in its session ids
+		id = 0
+	}
 	fmt.Fprintf(b, "maxClientCnxns=%d\nminSessionTimeout=%d\nmaxSessionTimeout=%d\nclientPortListenBacklog=-1\nserverId=%d\n",
-		max(s.cfg.MaxClientCnxns, 0), s.cfg.MinSessionTimeout.Milliseconds(), s.cfg.MaxSessionTimeout.Milliseconds(), s.cfg.SelfID)
+		max(s.cfg.MaxClientCnxns, 0), s.cfg.MinSessionTimeout.Milliseconds(), s.cfg.MaxSessionTimeout.Milliseconds(), id)
 	for _, line := range s.cfg.Settings {
 		b.WriteString(line)
 		b.WriteByte('\n')
@@ -242,7 +246,7 @@ func (s *Server) wchs(b *strings.Builder) {
 func (s *Server) wchp(b *strings.Builder) {
 	pairs := s.rep.watches.pairs()
 	for _, path := range slices.Sorted(maps.Keys(pairs)) {
-		fmt.Fprintf(b, "%s\n", path)
+		fmt.Fprintf(b, "%s\n", shownPath(path))
 		for _, id := range sessionsOf(pairs[path]) {
 			fmt.Fprintf(b, "\t%v\n", id)
 		}
@@ -260,7 +264,7 @@ func (s *Server) wchc(b *strings.Builder) {
 	for _, id := range slices.Sorted(maps.Keys(bySession)) {
 		fmt.Fprintf(b, "%v\n", id)
 		for _, path := range slices.Sorted(slices.Values(bySession[id])) {
-			fmt.Fprintf(b, "\t%s\n", path)
+			fmt.Fprintf(b, "\t%s\n", shownPath(path))
 		}
 	}
 	b.WriteByte('\n')

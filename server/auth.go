@@ -33,18 +33,20 @@ func addressText(a netip.Addr) string {
 	return b.String()
 }
 
-// authenticate handles an auth packet at once, before what waits; requests that came before it keep the ids of then.
-func (c *conn) authenticate(xid int32, body []byte) {
+// authenticate handles an auth packet at once, before what waits; requests that came before it keep the ids of then. An error, for one that
+// does not decode, ends the connection.
+func (c *conn) authenticate(xid int32, body []byte) error {
 	var q proto.AuthPacket
-	code := proto.ErrMarshalling
-	if q.Decode(proto.NewReader(body)) == nil {
-		code = c.prove(&q)
+	if err := q.Decode(proto.NewReader(body)); err != nil {
+		return err
 	}
+	code := c.prove(&q)
 	c.reply(xid, 0, code, nil)
 	if code != proto.OK {
 		c.rep.stats.authFailed.Add(1)
 		c.shut("authentication failed")
 	}
+	return nil
 }
 
 // maxIDs and maxIDBytes bound what a connection can prove. Every write carries its ids to the leader, and every check of an access list

@@ -82,6 +82,17 @@ type traffic struct {
 	latSum, latSamples int64
 }
 
+// answered notes what was asked last, as ZooKeeper does: a write that failed has no name.
+func (t *traffic) answered(e *entry) {
+	t.lastOp = e.op
+	if e.op.IsWrite() && e.err != proto.OK {
+		t.lastOp = proto.OpNotification
+	}
+	if e.xid >= 0 { // pings and the like are not the client's own
+		t.lastXid = e.xid
+	}
+}
+
 // latency notes that a request took ms milliseconds.
 func (t *traffic) latency(ms int64) {
 	if t.latSamples == 0 || ms < t.latMin {
@@ -186,8 +197,7 @@ func (c *conn) takeFrames(now time.Duration) (starved bool, err error) {
 	}
 	if n > 0 {
 		c.touch()
-		c.traffic.received += n
-		c.rep.stats.received.Add(n)
+		c.received(n)
 		c.traffic.instant(c.quick)
 		c.rep.stats.instant(c.quick)
 		c.quick = 0
@@ -196,6 +206,12 @@ func (c *conn) takeFrames(now time.Duration) (starved bool, err error) {
 		c.shut(err.Error())
 	}
 	return starved, err
+}
+
+// received counts messages of the client. The caller holds mu.
+func (c *conn) received(n int64) {
+	c.traffic.received += n
+	c.rep.stats.received.Add(n)
 }
 
 // touch notes that the client was heard.

@@ -329,12 +329,12 @@ func TestFourLetterWords(t *testing.T) {
 	}
 	f("ruok", "^imok$")
 	f("isro", "^rw$")
-	f("srvr", `^Zookeeper version: 3\.9\.5-zkd, built on 11/29/2026 08:30 UTC\n`, `\nLatency min/avg/max: \d+/[\d.]+/\d+\nReceived: 2\nSent: 3\nConnections: 2\nOutstanding: 0\nZxid: 0x100000003\nMode: standalone\nNode count: 6\n$`)
-	f("stat", `\nClients:\n /127.0.0.1:\d+\[1\]\(queued=0,recved=2,sent=3\)\n`, `\n\nLatency`)
+	f("srvr", `^Zookeeper version: 3\.9\.5-zkd, built on 11/29/2026 08:30 UTC\n`, `\nLatency min/avg/max: \d+/[\d.]+/\d+\nReceived: 6\nSent: 5\nConnections: 2\nOutstanding: 0\nZxid: 0x100000003\nMode: standalone\nNode count: 6\n$`)
+	f("stat", `\nClients:\n /127.0.0.1:\d+\[1\]\(queued=0,recved=3,sent=3\)\n`, `\n\nLatency`)
 	f("cons", `,sid=0x1[0-9a-f]+,lop=GETD,est=\d+,to=4000,lcxid=0x3ea,lzxid=0x100000003,lresp=\d+,llat=\d+,minlat=\d+,avglat=\d+,maxlat=\d+\)\n`)
 	f("mntr", `\nzk_znode_count\t6\n`, `\nzk_watch_count\t1\n`, `\nzk_ephemerals_count\t1\n`, `\nzk_server_state\tstandalone\n`, `\nzk_synced_followers\t1\n`,
 		`\nzk_pending_syncs\t1\n`, `\nzk_approximate_data_size\t\d+\n`, `\nzk_epoch\t1\n`, `\nzk_open_file_descriptor_count\t\d+\n`)
-	f("conf", `secureClientPort=-1\n`, `dataLogSize=0\n`, `tickTime=2000\n`, `minSessionTimeout=4000\n`, `serverId=1\n`)
+	f("conf", `secureClientPort=-1\n`, `dataLogSize=0\n`, `tickTime=2000\n`, `minSessionTimeout=4000\n`, `serverId=0\n`)
 	f("dump", `ephemeral nodes dump:\nSessions with Ephemerals \(1\):\n0x1[0-9a-f]+:\n\t/e\n`, `Global Sessions\(1\):\n0x1[0-9a-f]+\t4000ms\n`)
 	f("wchs", `^1 connections watching 1 paths\nTotal watches:1\n$`)
 	f("wchp", `^/e\n\t0x1[0-9a-f]+\n`)

@@ -37,6 +37,9 @@ func (c *conn) shake() error {
 		return err
 	}
 	if name, ok := fourLetterWord(word); ok {
+		c.mu.Lock()
+		c.received(1)
+		c.mu.Unlock()
 		c.sayAndClose(c.srv.answerWord(name))
 		return errAnswered
 	}
@@ -119,6 +122,7 @@ func (c *conn) askLocked(q *proto.ConnectRequest) (old *conn, err error) {
 	}
 	c.timeout = c.srv.negotiate(q.TimeOut)
 	c.hasRO = q.HasReadOnly
+	c.received(1)
 	c.asked = true
 	if c.rep.readOnly {
 		c.session = txn.SessionID(q.SessionID)
@@ -214,6 +218,7 @@ func (c *conn) revalidated(a zab.Revalidated) {
 func (c *conn) sayAndClose(text string) {
 	c.mu.Lock()
 	c.out = append(c.output(), text...)
+	c.framesOut++
 	c.shut("answered")
 	c.mu.Unlock()
 }

@@ -181,34 +181,20 @@ func folderSize(dir string) (total int64) {
 	return total
 }
 
+// shortOps are the names of ops in cons.
+var shortOps = map[proto.Op]string{
+	proto.OpCreateSession: "SESS", proto.OpPing: "PING", proto.OpMulti: "MULT", proto.OpMultiRead: "MLTR", proto.OpCreate: "CREA", proto.OpCreate2: "CREA",
+	proto.OpCreateContainer: "CREA", proto.OpCreateTTL: "CREA", proto.OpDelete: "DELE", proto.OpSetData: "SETD", proto.OpReconfig: "RECO",
+	proto.OpSetACL: "SETA", proto.OpCloseSession: "CLOS", proto.OpSync: "SYNC", proto.OpExists: "EXIS", proto.OpGetData: "GETD",
+	proto.OpSetWatches: "SETW", proto.OpSetWatches2: "STW2", proto.OpAddWatch: "ADDW", proto.OpGetACL: "GETA", proto.OpGetChildren: "GETC",
+	proto.OpGetAllChildrenNumber: "GETACN", proto.OpGetChildren2: "GETC", proto.OpCheckWatches: "CHKW", proto.OpRemoveWatches: "REMW",
+	proto.OpWhoAmI: "HOMI", proto.OpGetEphemerals: "GETE",
+}
+
 // shortOp is the name of an op in cons.
 func shortOp(op proto.Op) string {
-	switch op {
-	case proto.OpNotification:
-		return "NA"
-	case proto.OpGetData:
-		return "GETD"
-	case proto.OpSetData:
-		return "SETD"
-	case proto.OpGetChildren:
-		return "GETC"
-	case proto.OpGetChildren2:
-		return "GETC2"
-	case proto.OpGetACL:
-		return "GETA"
-	case proto.OpSetACL:
-		return "SETA"
-	case proto.OpCreate, proto.OpCreate2:
-		return "CREA"
-	case proto.OpDelete:
-		return "DELE"
-	case proto.OpExists:
-		return "EXIS"
-	case proto.OpCloseSession:
-		return "CLOS"
-	case proto.OpMulti:
-		return "MULT"
+	if name, ok := shortOps[op]; ok {
+		return name
 	}
-	name := strings.ToUpper(op.String())
-	return name[:min(4, len(name))]
+	return "NA"
 }

@@ -29,14 +29,9 @@ func (c *conn) takeFrame(frame []byte, now time.Duration) error {
 	xid := int32(binary.BigEndian.Uint32(frame))
 	op := proto.Op(binary.BigEndian.Uint32(frame[4:]))
 	body := frame[requestHeaderBytes:]
-	c.traffic.lastOp, c.traffic.lastAt = op, now
-	if xid >= 0 { // pings and the like are not the client's own
-		c.traffic.lastXid = xid
-	}
 	switch op {
 	case proto.OpAuth:
-		c.authenticate(xid, body)
-		return nil
+		return c.authenticate(xid, body)
 	case proto.OpSASL: // no provider: the answer is a null token, and to a null token the end
 		var q proto.GetSASLRequest
 		if q.Decode(proto.NewReader(body)) != nil || q.Token == nil {
@@ -45,6 +40,7 @@ func (c *conn) takeFrame(frame []byte, now time.Duration) error {
 		c.reply(xid, 0, proto.OK, func(dst []byte) []byte { return proto.AppendBuffer(dst, nil) })
 		return nil
 	}
+	c.traffic.lastAt = now
 	e := entry{xid: xid, op: op, ids: c.ids, at: now}
 	c.over = op == proto.OpCloseSession || !op.Known()
 	switch {
@@ -178,8 +174,9 @@ func (c *conn) complete(res *statemachine.Result) {
 	}
 }
 
-// took notes how long a request took; takeFrames does it for those that did not wait.
+// took notes that a request was answered, and how long it took; takeFrames does the latter for those that did not wait.
 func (c *conn) took(e *entry) {
+	c.traffic.answered(e)
 	if e.at == quick {
 		c.quick++
 		return

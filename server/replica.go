@@ -211,6 +211,7 @@ func (r *Replica) answerHandshake(c *conn, res *statemachine.Result) {
 	}
 	r.reg.attach(c)
 	c.welcome(r.machine.Secret())
+	c.traffic.lastOp, c.traffic.lastZxid = proto.OpCreateSession, res.Zxid
 }
 
 // markDirty remembers to kick c once mu is released. The caller holds mu for writing.

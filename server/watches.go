@@ -18,6 +18,25 @@ const (
 	watchRecursive                        // the node and everything below, stays
 )
 
+// ZooKeeper has a table of watches for data and one for children, a persistent watch stands in both, and a recursive one in the first.
+// What it shows are these tables: the first in the four-letter words, both in the count of mntr.
+const (
+	dataTable  = watchData | watchPersistent | watchRecursive
+	childTable = watchChild | watchPersistent
+)
+
+// tables is in how many of ZooKeeper's tables a watch of these kinds stands.
+func (k watchKind) tables() int {
+	n := 0
+	if k&dataTable != 0 {
+		n++
+	}
+	if k&childTable != 0 {
+		n++
+	}
+	return n
+}
+
 // watchNode is who watches one path. Most paths have one watcher, which is held without a map. It fills the allocator's class of 32 bytes.
 type watchNode struct {
 	path  string
@@ -39,7 +58,7 @@ type watchTable struct {
 	nodes     numbered[*watchNode]
 	conns     numbered[*conn]
 	recursive int // watches of that kind
-	total     int // (path, connection) pairs
+	total     int // of all connections on all paths, the tables in which they stand
 }
 
 // numbered gives things numbers from 1 on and uses those again that were freed.
@@ -91,8 +110,8 @@ func (t *watchTable) add(c *conn, path string, kinds watchKind) {
 		t.paths[path] = n
 	}
 	had := n.of(c.watcher)
+	t.total += (had | kinds).tables() - had.tables()
 	if had == 0 {
-		t.total++
 		c.watching[n.id] = struct{}{}
 	}
 	if kinds&^had&watchRecursive != 0 {
@@ -143,10 +162,10 @@ func (t *watchTable) drop(n *watchNode, c *conn, kinds watchKind) {
 	}
 	left := had &^ kinds
 	n.set(c.watcher, left)
+	t.total += left.tables() - had.tables()
 	if had == 0 || left != 0 {
 		return
 	}
-	t.total--
 	delete(c.watching, n.id)
 	if n.first == 0 && len(n.more) == 0 {
 		delete(t.paths, n.path)
@@ -261,33 +280,36 @@ func (n *watchNode) all() iter.Seq2[uint32, watchKind] {
 	}
 }
 
-// counts returns connections that watch, watched paths, and watches altogether.
+// counts returns connections in the data table, its paths, and its watches.
 func (t *watchTable) counts() (conns, paths, watches int) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	for _, c := range t.conns.of {
-		if c != nil && len(c.watching) > 0 {
-			conns++
+	seen := map[*conn]struct{}{}
+	for _, watching := range t.pairs() {
+		paths++
+		watches += len(watching)
+		for _, c := range watching {
+			seen[c] = struct{}{}
 		}
 	}
-	return conns, len(t.paths), t.total
+	return len(seen), paths, watches
 }
 
-// size returns the number of watches.
+// size returns the number of watches, as mntr counts them.
 func (t *watchTable) size() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.total
 }
 
-// pairs returns all (path, connection) pairs, for display.
+// pairs returns who is in the data table, by path, for display.
 func (t *watchTable) pairs() map[string][]*conn {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	all := make(map[string][]*conn, len(t.paths))
 	for p, n := range t.paths {
-		for id := range n.all() {
-			all[p] = append(all[p], t.conns.of[id])
+		for id, kinds := range n.all() {
+			if kinds&dataTable != 0 {
+				all[p] = append(all[p], t.conns.of[id])
+			}
 		}
 	}
 	return all

@@ -27,6 +27,9 @@ func (c *conn) setWatches(e *entry) proto.ErrCode {
 			return proto.ErrMarshalling
 		}
 		for _, p := range paths {
+			if p == proto.NullPath && rearmed(i) < rearmPersistent {
+				return proto.ErrMarshalling // likewise
+			}
 			c.setWatch(rearmed(i), p, q.RelativeZxid)
 		}
 	}
@@ -87,11 +90,18 @@ func (c *conn) addWatch(body []byte) proto.ErrCode {
 	return proto.OK
 }
 
-// watchedPath is what a watch is filed under: a null path is one of its own, on which nothing ever happens. No decoded path is
-// malformed UTF-8.
+// watchedPath is what a watch is filed under: a null path is one of its own, on which nothing ever happens.
 func watchedPath(path string, null bool) string {
 	if null {
-		return "\xff"
+		return proto.NullPath
+	}
+	return path
+}
+
+// shownPath is how a watched path is printed.
+func shownPath(path string) string {
+	if path == proto.NullPath {
+		return "null"
 	}
 	return path
 }

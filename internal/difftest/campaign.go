@@ -95,7 +95,7 @@ func (f *failure) key(steps []step) string {
 
 // episode takes the steps and cleans up behind them. An error means that a server is gone.
 func (c *Campaign) episode(ctx context.Context, steps []step, res *Result) (*failure, error) {
-	r := newRunner(c.pair.a.addr, c.pair.b.addr)
+	r := newRunner(c.pair.a.addr, c.pair.b.addr, c.Options.Ensemble)
 	defer r.close()
 	defer func() {
 		res.Sent += r.sent

@@ -14,10 +14,11 @@ type known struct {
 	zxids    *pairing
 	sessions *pairing
 	closing  [2]map[int64]bool // zxids of A's and B's closeSessions
+	ensemble bool              // one of them is a member of one
 }
 
-func newKnown() *known {
-	return &known{zxids: newPairing(true), sessions: newPairing(false), closing: [2]map[int64]bool{{}, {}}}
+func newKnown(ensemble bool) *known {
+	return &known{ensemble: ensemble, zxids: newPairing(true), sessions: newPairing(false), closing: [2]map[int64]bool{{}, {}}}
 }
 
 // difference is the first thing that two answers do not share.

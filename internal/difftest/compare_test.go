@@ -53,7 +53,7 @@ func TestCompareByKind(t *testing.T) {
 		t.Helper()
 		s := other
 		change(&s)
-		d := newKnown().compare(answer{frames: []frame{replyTo(proto.OpExists, 4, 0, &proto.StatResponse{Stat: stat})}},
+		d := newKnown(false).compare(answer{frames: []frame{replyTo(proto.OpExists, 4, 0, &proto.StatResponse{Stat: stat})}},
 			answer{frames: []frame{replyTo(proto.OpExists, 104, 0, &proto.StatResponse{Stat: s})}})
 		if want == "" {
 			require.Nil(t, d)
@@ -77,7 +77,7 @@ func TestCompareFramesAndEnds(t *testing.T) {
 	stray := decodeReply(proto.OpDelete, append((&proto.ReplyHeader{Xid: 5, Zxid: 4}).Append(nil), 1, 0))
 	f := func(want string, a, b answer) {
 		t.Helper()
-		d := newKnown().compare(a, b)
+		d := newKnown(false).compare(a, b)
 		require.NotNil(t, d)
 		require.Equal(t, want, d.Field)
 	}
@@ -99,8 +99,8 @@ func eventOf(zxid int64, typ proto.EventType, path string) frame {
 func TestEventsOfAClosingSessionAreASet(t *testing.T) {
 	a := answer{frames: []frame{eventOf(7, proto.EventNodeDeleted, "/a"), eventOf(7, proto.EventNodeDeleted, "/b"), eventOf(8, proto.EventNodeDeleted, "/c")}}
 	b := answer{frames: []frame{eventOf(17, proto.EventNodeDeleted, "/b"), eventOf(17, proto.EventNodeDeleted, "/a"), eventOf(18, proto.EventNodeDeleted, "/c")}}
-	require.NotNil(t, newKnown().compare(a, b))
-	k := newKnown()
+	require.NotNil(t, newKnown(false).compare(a, b))
+	k := newKnown(false)
 	k.closing = [2]map[int64]bool{{7: true}, {17: true}}
 	require.Nil(t, k.compare(a, b))
 	b.frames[0], b.frames[2] = b.frames[2], b.frames[0]
@@ -111,9 +111,9 @@ func TestChildrenAreASet(t *testing.T) {
 	list := func(names ...string) answer {
 		return answer{frames: []frame{replyTo(proto.OpGetChildren, 4, 0, &proto.GetChildrenResponse{Children: names})}}
 	}
-	require.Nil(t, newKnown().compare(list("a", "b"), list("b", "a")))
-	require.NotNil(t, newKnown().compare(list("a", "b"), list("b", "c")))
-	require.NotNil(t, newKnown().compare(list("a"), list("a", "a")))
+	require.Nil(t, newKnown(false).compare(list("a", "b"), list("b", "a")))
+	require.NotNil(t, newKnown(false).compare(list("a", "b"), list("b", "c")))
+	require.NotNil(t, newKnown(false).compare(list("a"), list("a", "a")))
 }
 
 func TestDecodeConnectKeepsTheSession(t *testing.T) {
@@ -124,7 +124,7 @@ func TestDecodeConnectKeepsTheSession(t *testing.T) {
 	require.EqualValues(t, 4000, f.get("timeOut"))
 	res.HasReadOnly = false
 	short, _ := decodeConnect(res.Append(nil))
-	require.NotNil(t, newKnown().compareFrames(f, short))
+	require.NotNil(t, newKnown(false).compareFrames(f, short))
 }
 
 func TestEveryChosenDifferenceHasAReason(t *testing.T) {

@@ -8,8 +8,6 @@ import (
 	"net"
 	"os"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/zkd-project/zkd/proto"
@@ -148,15 +146,7 @@ func (c *conn) drain(a *answer) {
 	}
 }
 
-// ask sends a four-letter word on a connection of its own and keeps the lines that two servers share.
-func ask(addr, word string) answer {
-	text, err := fourLetters(addr, word)
-	if err != nil {
-		return answer{silent: true}
-	}
-	return answer{closed: true, frames: []frame{{what: words, fields: comparableLines(word, text)}}}
-}
-
+// fourLetters sends a four-letter word on a connection of its own.
 func fourLetters(addr, word string) (string, error) {
 	c, err := dial(addr)
 	if err != nil {
@@ -166,28 +156,4 @@ func fourLetters(addr, word string) (string, error) {
 	c.send([]byte(word))
 	text, err := io.ReadAll(c.in)
 	return string(text), err
-}
-
-// comparableLines leaves out what depends on time, traffic, the machine or the server's own choices.
-func comparableLines(word, text string) []field {
-	var out []field
-	for line := range strings.Lines(text) {
-		line = strings.TrimRight(line, "\n")
-		key, value := line, ""
-		switch word {
-		case "mntr":
-			key, value, _ = strings.Cut(line, "\t")
-			if key != "zk_znode_count" && key != "zk_ephemerals_count" && key != "zk_server_state" {
-				continue
-			}
-		case "srvr":
-			key, value, _ = strings.Cut(line, ": ")
-			if key != "Node count" && key != "Mode" {
-				continue
-			}
-		}
-		out = append(out, field{name: key, text: strconv.Quote(value)})
-	}
-	slices.SortFunc(out, func(a, b field) int { return strings.Compare(a.name, b.name) })
-	return out
 }

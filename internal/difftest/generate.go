@@ -3,6 +3,7 @@ package difftest
 import (
 	"encoding/binary"
 	"math/rand/v2"
+	"slices"
 
 	"github.com/zkd-project/zkd/proto"
 )
@@ -44,6 +45,9 @@ func (g *generator) steps(n int) []step {
 		}
 		out = append(out, s)
 		made += max(1, len(s.requests))
+		if writesBehindClose(s) { // the original may number their errors: a write that both number makes zxids correspond again
+			out = append(out, g.heal((s.slot+1)%slots))
+		}
 		if g.chance(2) {
 			out = append(out, step{act: doFlush})
 		}
@@ -82,15 +86,15 @@ var stepKinds = []weighted[func(*generator, int) step]{
 	{8, func(g *generator, slot int) step { return g.handshake(doOpen, slot) }},
 	{14, func(g *generator, slot int) step { return g.handshake(doAttach, slot) }},
 	{6, func(_ *generator, slot int) step { return step{act: doCut, slot: slot} }},
-	{16, func(g *generator, slot int) step { return single(slot, g.auth(slot)) }},
-	{2, func(g *generator, slot int) step { return single(slot, g.request(slot, proto.OpSASL, g.sasl())) }},
-	{3, func(g *generator, slot int) step { return single(slot, g.unknown(slot)) }},
-	{5, func(g *generator, slot int) step {
-		return single(slot, request{xid: g.nextXid(slot), op: proto.OpCloseSession})
+	{16, func(g *generator, slot int) step { return single(slot, g.damageOften(g.auth(slot))) }},
+	{2, func(g *generator, slot int) step {
+		return single(slot, g.damageOften(g.request(slot, proto.OpSASL, g.sasl())))
 	}},
+	{3, func(g *generator, slot int) step { return single(slot, g.unknown(slot)) }},
+	{5, (*generator).closeSession},
 	{2, (*generator).raw},
 	{2, (*generator).greet},
-	{3, (*generator).fourLetterWord},
+	{8, (*generator).fourLetterWord},
 	{12, (*generator).heal},
 }
 
@@ -145,14 +149,14 @@ func (g *generator) greet(slot int) step {
 }
 
 func (g *generator) fourLetterWord(int) step {
-	if g.opt.Ensemble {
-		return step{act: doWord, word: pick(g, "ruok", "isro")}
-	}
-	return step{act: doWord, word: pick(g, "ruok", "isro", "srvr", "mntr")}
+	return step{act: doWord, word: pick(g, "ruok", "isro", "srvr", "stat", "mntr", "cons", "dump", "wchs", "wchc", "wchp", "gtmk", "crst", "srst")}
 }
 
+// nextXid is one that the client has used already in a few cases.
 func (g *generator) nextXid(slot int) int32 {
-	g.xid[slot]++
+	if g.chance(96) {
+		g.xid[slot]++
+	}
 	if g.chance(2) {
 		return pick[int32](g, 0, -3, -1<<31, 1<<31-1, 7, -4, -8)
 	}
@@ -180,6 +184,35 @@ func (g *generator) damage(q request) request {
 		q.body = append(q.body, 0, 1, 2)
 	}
 	return q
+}
+
+// damageOften spoils every fifth.
+func (g *generator) damageOften(q request) request {
+	if n := len(q.body); n >= 4 && g.chance(20) {
+		binary.BigEndian.PutUint32(q.body[pick(g, 0, n/4*4-4):], pick[uint32](g, 0xfffffffe, 0x7fffffff, 0x80000000, 0x00200000))
+		q.body = q.body[:n-g.IntN(n)]
+	}
+	return q
+}
+
+// closeSession may have requests behind it, which are lost with the connection.
+func (g *generator) closeSession(slot int) step {
+	s := single(slot, request{xid: g.nextXid(slot), op: proto.OpCloseSession})
+	if g.chance(30) {
+		before := g.ordinary(slot)
+		if last := before.requests[len(before.requests)-1]; last.op != proto.OpSetACL {
+			s.requests = append(before.requests, s.requests...)
+		}
+	}
+	if g.chance(50) {
+		s.requests = append(s.requests, g.ordinary(slot).requests...)
+	}
+	return s
+}
+
+func writesBehindClose(s step) bool {
+	at := slices.IndexFunc(s.requests, func(q request) bool { return q.op == proto.OpCloseSession })
+	return at >= 0 && slices.ContainsFunc(s.requests[at+1:], func(q request) bool { return q.op.IsWrite() })
 }
 
 // unknown has a code that no client may send. check is one: it lives inside a multi.

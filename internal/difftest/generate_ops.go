@@ -147,6 +147,9 @@ func (g *generator) paths() []string {
 	}
 	out := []string{}
 	for range g.IntN(3) {
+		if g.null() {
+			out = append(out, proto.NullPath)
+		}
 		out = append(out, g.path())
 	}
 	if len(out) > 0 && g.chance(10) {

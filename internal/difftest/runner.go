@@ -54,8 +54,8 @@ func (e exchange) String() string {
 	return fmt.Sprintf("%s\n    A\n%s    B\n%s", e.step, e.answers[0], e.answers[1])
 }
 
-func newRunner(a, b string) *runner {
-	return &runner{addrs: [2]string{a, b}, known: newKnown(), keep: 12, meant: map[string]int{}}
+func newRunner(a, b string, ensemble bool) *runner {
+	return &runner{addrs: [2]string{a, b}, known: newKnown(ensemble), keep: 12, meant: map[string]int{}}
 }
 
 // close drops every connection.
@@ -96,7 +96,7 @@ func (r *runner) take(s step) (*difference, error) {
 		return r.greet(s)
 	case doWord:
 		r.sent++
-		return r.record(s, [2]answer{ask(r.addrs[0], s.word), ask(r.addrs[1], s.word)}), nil
+		return r.record(s, r.askBoth(s.word)), nil
 	case doFlush:
 		return r.flush()
 	}
