@@ -8,7 +8,8 @@
 //
 // A connection is served in order. While nothing of it waits, a read is executed where its frame lies. Otherwise requests queue:
 // writes are submitted at once all the same, reads run when everything before them is answered, and always before a later write of the
-// connection is applied. A sync holds back what stands behind it.
+// connection is applied: if need be in the apply itself. So a write is not submitted before the reads ahead of it are few (maxAhead): the peer's turn must
+// not wait for what one client has piled up. A sync holds back what stands behind it.
 //
 // Goroutines, and who ends them:
 //

@@ -97,3 +97,51 @@ func TestBatchesOfReadsAreShort(t *testing.T) {
 	c.advanceTo(1<<20, math.MaxInt64)
 	require.Zero(t, c.q.len())
 }
+
+// Reads that take long are not left for the moment when the write behind them is applied, in which everybody waits: that write goes out
+// later. Few and cheap reads hold nothing up.
+func TestWritesBehindDearReadsGoOutLater(t *testing.T) {
+	create := func(xid int32, path string) []byte {
+		return request(xid, proto.OpCreate, &proto.CreateRequest{Path: path, ACL: proto.OpenACL()})
+	}
+	many := proto.SetWatches{DataWatches: []string{}, ExistWatches: []string{}, ChildWatches: []string{}}
+	for i := range 2000 {
+		many.ExistWatches = append(many.ExistWatches, fmt.Sprintf("/a/long/path/%d", i))
+	}
+	for name, test := range map[string]struct {
+		reads func(xid int32) []byte
+		out   int64 // writes under way while the first is not answered
+	}{
+		"cheap":        {func(xid int32) []byte { return request(xid, proto.OpExists, watch("/a")) }, 5},
+		"many watches": {func(xid int32) []byte { return request(xid, proto.OpSetWatches, &many) }, 2},
+		"a whole tree": {func(xid int32) []byte {
+			return request(xid, proto.OpGetAllChildrenNumber, &proto.GetAllChildrenNumberRequest{Path: "/"})
+		}, 2},
+		"many children": {func(xid int32) []byte { return request(xid, proto.OpGetChildren, &proto.PathWatchRequest{Path: "/"}) }, 5},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := serving(t, nil)
+			c := s.connect()
+			conn := s.rep.reg.bySession(txn.SessionID(c.SessionID))
+			s.stall()
+			b := append(create(1, "/w1"), create(2, "/w2")...)
+			for i := range int32(3) {
+				b = append(append(b, test.reads(10+i)...), create(20+i, fmt.Sprintf("/x%d", i))...)
+			}
+			c.write(b)
+			require.Eventually(t, func() bool {
+				conn.mu.Lock()
+				defer conn.mu.Unlock()
+				return conn.q.len() == 8
+			}, patience, time.Millisecond)
+			require.Equal(t, test.out, s.rep.outstanding.Load())
+			s.unstall()
+			for _, xid := range []int32{1, 2, 10, 20, 11, 21, 12, 22} {
+				require.Equal(t, xid, c.reply().Xid)
+			}
+			conn.mu.Lock()
+			defer conn.mu.Unlock()
+			require.Zero(t, conn.q.ahead)
+		})
+	}
+}

@@ -83,7 +83,7 @@ func (c *conn) advanceTo(bound int, until time.Duration) {
 }
 
 // start submits writes and asks for syncs as early as they may be: a write goes out while earlier ones are under way, but nothing
-// passes a sync, since reads between the two would see too much.
+// passes a sync, since reads between the two would see too much, nor reads that would take long.
 func (c *conn) start() {
 	if c.state != live {
 		return
@@ -91,8 +91,13 @@ func (c *conn) start() {
 	var reqs []txn.Request
 	for ; c.q.started < len(c.q.entries) && !c.syncAhead; c.q.started++ {
 		e := &c.q.entries[c.q.started]
+		if e.barrier() && c.q.ahead > maxAhead {
+			break
+		}
 		switch {
-		case !e.barrier() || e.progress != fresh:
+		case !e.barrier():
+			c.q.ahead += e.weight()
+		case e.progress != fresh:
 		case e.op == proto.OpSync:
 			reqs = c.submit(reqs)
 			c.begin(e)

@@ -35,6 +35,28 @@ func (e *entry) barrier() bool {
 	return !e.here && (e.op == proto.OpSync || e.op.IsWrite() && e.op.Known())
 }
 
+// maxAhead is how much reads may weigh that stand before a write under way, in reads of one znode. They run when the write is applied, if not
+// before, and everybody waits for that; so a write behind more than this is not submitted before some of them have run.
+const maxAhead = 256
+
+// pathBytes is how many bytes of a request for many paths count as one: few paths are shorter.
+const pathBytes = 16
+
+// weight is how long the entry takes to run, in reads of one znode; 0 if the ensemble runs it.
+func (e *entry) weight() int {
+	switch {
+	case e.barrier():
+		return 0
+	case e.op == proto.OpGetEphemerals, e.op == proto.OpGetAllChildrenNumber: // they may go through the whole tree
+		return maxAhead + 1
+	case e.op == proto.OpGetChildren, e.op == proto.OpGetChildren2:
+		return 4
+	case e.op == proto.OpSetWatches, e.op == proto.OpSetWatches2, e.op == proto.OpMultiRead:
+		return 1 + len(e.body)/pathBytes
+	}
+	return 1
+}
+
 // queue is requests in the order of arrival. entries[head:] wait; those before started have been looked at for an early start.
 type queue struct {
 	entries []entry
@@ -43,6 +65,7 @@ type queue struct {
 	waiting int           // writes and syncs under way
 	bytes   int           // in the bodies of entries[head:]
 	pending int           // of these, in the bodies of writes and syncs under way
+	ahead   int           // weight of the reads in entries[head:started]
 	moved   time.Duration // when a reply was last made
 }
 
@@ -63,6 +86,9 @@ func (q *queue) front() *entry {
 
 func (q *queue) pop() {
 	q.bytes -= len(q.entries[q.head].body)
+	if q.head < q.started {
+		q.ahead -= q.entries[q.head].weight()
+	}
 	q.entries[q.head] = entry{}
 	q.head++
 	q.started = max(q.started, q.head)

@@ -135,14 +135,14 @@ func (r *Replica) applyOne(rec *txn.Record) error {
 	if err != nil {
 		return err
 	}
-	for i := range res.Events {
-		r.fire(&res, i)
-	}
 	switch b := t.Body.(type) {
 	case *txn.CreateSession:
 		r.opened(t, b.TimeoutMillis)
 	case *txn.CloseSession:
-		r.ended(t)
+		r.ended(t) // before its events: a connection that is cut hears nothing of them, as in ZooKeeper
+	}
+	for i := range res.Events {
+		r.fire(&res, i)
 	}
 	if c != nil {
 		r.answer(c, &res)

@@ -14,7 +14,9 @@ type known struct {
 	zxids    *pairing
 	sessions *pairing
 	closing  [2]map[int64]bool // zxids of A's and B's closeSessions
-	ensemble bool              // one of them is a member of one
+	// anyClosing: whatever happens now happens because a session ends.
+	anyClosing bool
+	ensemble   bool // one of them is a member of one
 }
 
 func newKnown(ensemble bool) *known {
@@ -47,7 +49,7 @@ func (k *known) same(a, b field) bool {
 
 // compare returns the first difference of two answers, nil if there is none.
 func (k *known) compare(a, b answer) *difference {
-	a, b = a.inOrder(k.closing[0]), b.inOrder(k.closing[1])
+	a, b = a.inOrder(k.closing[0], k.anyClosing), b.inOrder(k.closing[1], k.anyClosing)
 	for i := range min(len(a.frames), len(b.frames)) {
 		if d := k.compareFrames(a.frames[i], b.frames[i]); d != nil {
 			return d

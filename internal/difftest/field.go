@@ -85,15 +85,15 @@ func (a answer) String() string {
 	return b.String()
 }
 
-// inOrder returns the answer with the events of one closing session, whose order nobody promises, in a fixed one.
-func (a answer) inOrder(closing map[int64]bool) answer {
+// inOrder returns the answer with the events of one closing session, whose order nobody promises, in a fixed one. all: every event is of such a one.
+func (a answer) inOrder(closing map[int64]bool, all bool) answer {
 	frames := slices.Clone(a.frames)
 	for i := 0; i < len(frames); {
 		j := i + 1
 		for j < len(frames) && frames[i].what == event && frames[j].what == event && frames[i].get("zxid") == frames[j].get("zxid") {
 			j++
 		}
-		if closing[frames[i].get("zxid")] {
+		if all || closing[frames[i].get("zxid")] {
 			slices.SortStableFunc(frames[i:j], func(x, y frame) int { return cmp.Compare(x.String(), y.String()) })
 		}
 		i = j

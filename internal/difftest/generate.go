@@ -12,6 +12,8 @@ import (
 type Options struct {
 	// Ensemble leaves out what an ensemble answers differently from a standalone server: its mode, its configuration node.
 	Ensemble bool
+	// Timed is for servers with StartOptions.Timed: sessions expire, containers and TTL nodes are swept.
+	Timed bool
 }
 
 // generator makes steps from a seed. It knows nothing of what the servers answer.
@@ -28,6 +30,9 @@ func newGenerator(seed uint64, opt Options) *generator {
 
 // steps makes one episode of about n requests. It begins with sessions for all clients.
 func (g *generator) steps(n int) []step {
+	if g.opt.Timed {
+		return g.timedSteps(n)
+	}
 	var out []step
 	made := 0
 	for slot := range slots {

@@ -21,7 +21,7 @@ func TestWhatIsAskedFor(t *testing.T) {
 	ops := map[proto.Op]int{}
 	acts := map[action]int{}
 	for seed := range uint64(40) {
-		for _, s := range newGenerator(seed, Options{}).steps(1000) {
+		for _, s := range newGenerator(seed, Options{Timed: seed%10 == 9}).steps(1000) {
 			acts[s.act]++
 			for i, q := range s.requests {
 				ops[q.op]++

@@ -19,12 +19,12 @@ func TestStandaloneBesideMembers(t *testing.T) {
 	build := exec.Command("go", "build", "-o", binary, "github.com/zkd-project/zkd/cmd/zkd")
 	build.Stderr = os.Stderr
 	require.NoError(t, build.Run())
-	for i, mode := range []string{"follower", "leader"} {
+	for i, mode := range []string{"follower", "leader", "observer"} {
 		t.Run(mode, func(t *testing.T) {
 			ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 			defer cancel()
 			var log bytes.Buffer
-			c := Campaign{A: StartZkd(binary, true), B: StartEnsemble(binary, mode, true), Dir: t.TempDir(), Seed: uint64(i + 1), Ops: 4000,
+			c := Campaign{A: StartZkd(binary, Settings{Extended: true}), B: StartEnsemble(binary, mode, Settings{Extended: true}), Dir: t.TempDir(), Seed: uint64(i + 1), Ops: 4000,
 				Episode: 2000, Options: Options{Ensemble: true}, Differences: 1, Log: &log}
 			res, err := c.Run(ctx)
 			require.NoError(t, err, log.String())
@@ -43,7 +43,7 @@ func TestADifferenceIsFoundAndShortened(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
 	var log bytes.Buffer
-	c := Campaign{A: StartZkd(binary, true), B: StartZkd(binary, false), Dir: t.TempDir(), Seed: 1, Ops: 4000, Episode: 2000, Budget: 25,
+	c := Campaign{A: StartZkd(binary, Settings{Extended: true}), B: StartZkd(binary, Settings{}), Dir: t.TempDir(), Seed: 1, Ops: 4000, Episode: 2000, Budget: 25,
 		Differences: 1, Log: &log}
 	res, err := c.Run(ctx)
 	require.NoError(t, err)

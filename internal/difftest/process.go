@@ -43,13 +43,33 @@ func freePorts(n int) ([]int, error) {
 	return ports, nil
 }
 
-// settings are the lines of a zoo.cfg that both kinds of server get. Nothing is swept and nothing expires while a run lasts.
-func settings(extended bool) []string {
+// Settings is what servers are told that they could be told otherwise.
+type Settings struct {
+	Extended bool // TTL nodes
+	// Timed: sessions may be short, and what goes by itself is swept often. Otherwise nothing expires and nothing is swept while a run lasts.
+	Timed bool
+}
+
+// sweeping are the keys of the sweeper. The original knows them as properties of its process only.
+func (s Settings) sweeping() []string {
+	every, unused := 36000000, 0
+	if s.Timed {
+		every, unused = sweepEvery, neverUsed
+	}
+	return []string{fmt.Sprintf("znode.container.checkIntervalMs=%d", every), fmt.Sprintf("znode.container.maxNeverUsedIntervalMs=%d", unused)}
+}
+
+// lines are the lines of a zoo.cfg that both kinds of server get.
+func (s Settings) lines() []string {
+	tick, shortest := 2000, longSession/2
+	if s.Timed {
+		tick, shortest = 1000, shortSession
+	}
 	sum := sha1.Sum([]byte(superUser))
 	user, _, _ := strings.Cut(superUser, ":")
-	return []string{"tickTime=2000", "initLimit=10", "syncLimit=5", "maxClientCnxns=0", "clientPortAddress=127.0.0.1",
-		"minSessionTimeout=1800000", "maxSessionTimeout=3600000", "4lw.commands.whitelist=*", "enforceQuota=true",
-		"znode.container.checkIntervalMs=36000000", fmt.Sprintf("extendedTypesEnabled=%t", extended),
+	return []string{fmt.Sprintf("tickTime=%d", tick), "initLimit=10", "syncLimit=5", "maxClientCnxns=0", "clientPortAddress=127.0.0.1",
+		fmt.Sprintf("minSessionTimeout=%d", shortest), fmt.Sprintf("maxSessionTimeout=%d", longSession), "4lw.commands.whitelist=*", "enforceQuota=true",
+		fmt.Sprintf("extendedTypesEnabled=%t", s.Extended),
 		"DigestAuthenticationProvider.superDigest=" + user + ":" + base64.StdEncoding.EncodeToString(sum[:])}
 }
 
@@ -143,19 +163,22 @@ func (s *Server) Stop() {
 type Start func(ctx context.Context, dir string) (*Server, error)
 
 // StartZooKeeper runs Apache ZooKeeper, standalone, from a folder of jars.
-func StartZooKeeper(jars string, extended bool) Start {
-	return standalone("Apache ZooKeeper", extended, func(config string) *exec.Cmd {
-		return exec.Command("java", "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dzookeeper.admin.enableServer=false",
-			"-Dzookeeper.forceSync=no", "-cp", filepath.Join(jars, "*"), "org.apache.zookeeper.server.quorum.QuorumPeerMain", config)
+func StartZooKeeper(jars string, set Settings) Start {
+	return standalone("Apache ZooKeeper", set.lines(), func(config string) *exec.Cmd {
+		args := []string{"-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dzookeeper.admin.enableServer=false", "-Dzookeeper.forceSync=no"}
+		for _, property := range set.sweeping() {
+			args = append(args, "-D"+property)
+		}
+		return exec.Command("java", append(args, "-cp", filepath.Join(jars, "*"), "org.apache.zookeeper.server.quorum.QuorumPeerMain", config)...)
 	})
 }
 
 // StartZkd runs a standalone zkd from its binary.
-func StartZkd(binary string, extended bool) Start {
-	return standalone("zkd", extended, func(config string) *exec.Cmd { return exec.Command(binary, "--config", config) })
+func StartZkd(binary string, set Settings) Start {
+	return standalone("zkd", append(set.lines(), set.sweeping()...), func(config string) *exec.Cmd { return exec.Command(binary, "--config", config) })
 }
 
-func standalone(name string, extended bool, command func(config string) *exec.Cmd) Start {
+func standalone(name string, lines []string, command func(config string) *exec.Cmd) Start {
 	return func(ctx context.Context, dir string) (*Server, error) {
 		s, err := newServer(name, dir)
 		if err != nil {
@@ -163,7 +186,7 @@ func standalone(name string, extended bool, command func(config string) *exec.Cm
 		}
 		ports, err := freePorts(1)
 		if err == nil {
-			err = s.add(launch(s.dir, 1, ports[0], settings(extended), command))
+			err = s.add(launch(s.dir, 1, ports[0], lines, command))
 		}
 		if err == nil {
 			_, err = s.procs[0].awaitMode(ctx)
@@ -173,26 +196,31 @@ func standalone(name string, extended bool, command func(config string) *exec.Cm
 	}
 }
 
-// StartEnsemble runs three zkd servers; the steps are taken against the first that is in the given mode, leader or follower.
-func StartEnsemble(binary, mode string, extended bool) Start {
+// StartEnsemble runs three zkd servers and an observer; the steps are taken against the first that is in the given mode: leader, follower
+// or observer.
+func StartEnsemble(binary, mode string, set Settings) Start {
 	return func(ctx context.Context, dir string) (*Server, error) {
-		s, err := newServer("zkd "+mode+" of three", dir)
+		s, err := newServer("zkd "+mode+" of an ensemble", dir)
 		if err != nil {
 			return nil, err
 		}
-		return s.orStop(s.ensemble(ctx, binary, mode, extended))
+		return s.orStop(s.ensemble(ctx, binary, mode, set))
 	}
 }
 
-func (s *Server) ensemble(ctx context.Context, binary, mode string, extended bool) error {
-	const n = 3
+func (s *Server) ensemble(ctx context.Context, binary, mode string, set Settings) error {
+	const n = 4
 	ports, err := freePorts(3 * n)
 	if err != nil {
 		return err
 	}
-	lines := settings(extended)
+	lines := append(set.lines(), set.sweeping()...)
 	for i := range n {
-		lines = append(lines, fmt.Sprintf("server.%d=127.0.0.1:%d:%d", i+1, ports[n+i], ports[2*n+i]))
+		role := "participant"
+		if i == n-1 {
+			role = "observer"
+		}
+		lines = append(lines, fmt.Sprintf("server.%d=127.0.0.1:%d:%d:%s", i+1, ports[n+i], ports[2*n+i], role))
 	}
 	command := func(config string) *exec.Cmd { return exec.Command(binary, "--config", config) }
 	for i := range n {

@@ -97,6 +97,10 @@ func (r *runner) take(s step) (*difference, error) {
 	case doWord:
 		r.sent++
 		return r.record(s, r.askBoth(s.word)), nil
+	case doExpire:
+		return r.expire(s)
+	case doSweep:
+		return r.sweep(s)
 	case doFlush:
 		return r.flush()
 	}

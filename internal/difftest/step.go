@@ -19,6 +19,8 @@ const (
 	doRaw                  // bytes that are no request; the server should close
 	doGreet                // bytes instead of a handshake
 	doWord                 // a four-letter word
+	doExpire               // the client falls silent until its session has expired
+	doSweep                // everybody waits until a node is gone by itself
 	doFlush                // a ping on every connection, to bring out what waits
 )
 
@@ -65,6 +67,8 @@ type step struct {
 	requests []request
 	bytes    []byte // raw, greet
 	word     string
+	path     string // sweep
+	cut      bool   // expire: the connection is closed first
 }
 
 func (s step) String() string {
@@ -83,6 +87,10 @@ func (s step) String() string {
 		fmt.Fprintf(&b, "greet %s", hex.EncodeToString(s.bytes))
 	case doWord:
 		fmt.Fprintf(&b, "word %q", s.word)
+	case doExpire:
+		fmt.Fprintf(&b, "expire cut=%t", s.cut)
+	case doSweep:
+		fmt.Fprintf(&b, "wait for the sweep of %s", s.path)
 	case doFlush:
 		b.WriteString("everyone: ping")
 	}

@@ -24,7 +24,7 @@ func main() { os.Exit(run()) }
 // options are the flags that main uses itself.
 type options struct {
 	zookeeper, zkd, against string
-	extended                bool
+	set                     difftest.Settings
 }
 
 func run() int {
@@ -38,8 +38,9 @@ func run() int {
 	flag.StringVar(&c.Dir, "dir", memory(), "folder for the servers' data")
 	flag.StringVar(&opt.zookeeper, "zookeeper", "auto", "A is Apache ZooKeeper: folder of its jars, or auto; or none: A is a standalone zkd")
 	flag.StringVar(&opt.zkd, "zkd", "", "binary of zkd; built unless given")
-	flag.StringVar(&opt.against, "b", "standalone", "B is a zkd: standalone, leader or follower")
-	flag.BoolVar(&opt.extended, "extended", true, "with TTL nodes")
+	flag.StringVar(&opt.against, "b", "standalone", "B is a zkd: standalone, leader, follower or observer")
+	flag.BoolVar(&opt.set.Extended, "extended", true, "with TTL nodes")
+	flag.BoolVar(&opt.set.Timed, "timed", false, "let sessions expire and nodes be swept; about an operation each second")
 	flag.Parse()
 	if flag.NArg() > 0 || c.Ops < 1 || c.Episode < 1 || c.Differences < 1 {
 		flag.Usage()
@@ -73,6 +74,7 @@ func (o *options) built() string {
 
 // servers fills in A and B. The code is for the exit, should there be an error.
 func (o *options) servers(c *difftest.Campaign) (int, error) {
+	c.Options.Timed = o.set.Timed
 	binary := o.zkd
 	if binary == "" {
 		binary = o.built()
@@ -84,22 +86,22 @@ func (o *options) servers(c *difftest.Campaign) (int, error) {
 	}
 	switch o.zookeeper {
 	case "none":
-		c.A = difftest.StartZkd(binary, o.extended)
+		c.A = difftest.StartZkd(binary, o.set)
 	default:
 		jars, err := findJars(o.zookeeper)
 		if err != nil {
 			return 3, err
 		}
-		c.A = difftest.StartZooKeeper(jars, o.extended)
+		c.A = difftest.StartZooKeeper(jars, o.set)
 	}
 	switch o.against {
 	case "standalone":
-		c.B = difftest.StartZkd(binary, o.extended)
-	case "leader", "follower":
-		c.B = difftest.StartEnsemble(binary, o.against, o.extended)
+		c.B = difftest.StartZkd(binary, o.set)
+	case "leader", "follower", "observer":
+		c.B = difftest.StartEnsemble(binary, o.against, o.set)
 		c.Options.Ensemble = true
 	default:
-		return 2, fmt.Errorf("-b %s: want standalone, leader or follower", o.against)
+		return 2, fmt.Errorf("-b %s: want standalone, leader, follower or observer", o.against)
 	}
 	return 0, nil
 }
