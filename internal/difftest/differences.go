@@ -70,4 +70,6 @@ func behindClose(s step, d *difference) bool {
 }
 
 // lastEvents reports whether only A told a client what the end of its own session does.
-func lastEvents(s step, d *difference) bool { return s.act == doExpire && d.Field == event && d.B == "nothing" }
+func lastEvents(s step, d *difference) bool {
+	return s.act == doExpire && d.Field == event && d.B == "nothing"
+}
