@@ -3,6 +3,7 @@ package follower
 import (
 	"fmt"
 
+	"github.com/zkd-project/zkd/internal/mutant"
 	"github.com/zkd-project/zkd/txn"
 	"github.com/zkd-project/zkd/zab"
 )
@@ -40,7 +41,7 @@ func (f *Follower) onUpToDate(p *zab.UpToDate) {
 // apply hands on what is committed and durable here. The commit that is named may be ahead of what has come: never more than this
 // history's end. Before UPTODATE it means nothing: this log may not be a prefix of the leader's yet.
 func (f *Follower) apply() {
-	if f.stage < stageUpToDate {
+	if f.stage < stageUpToDate && !mutant.On("R-69") {
 		return
 	}
 	h := f.local.Hist
@@ -71,7 +72,7 @@ func (f *Follower) lookForReadmit(recs []txn.Record) {
 			f.fatal(zab.ExitBrokenInvariant, "committed record cannot be read: %v", err)
 			return
 		}
-		if body, ok := t.Body.(*txn.Readmit); ok && body.Server == f.self && body.RecoveryID == f.local.Hard.RecoveryID {
+		if body, ok := t.Body.(*txn.Readmit); ok && body.Server == f.self && (body.RecoveryID == f.local.Hard.RecoveryID || mutant.On("R-74-id")) {
 			h := f.local.Hard
 			h.Recovering, h.RecoveryID = false, 0
 			f.readmitID = f.local.SaveHard(f.now, h)
@@ -82,7 +83,7 @@ func (f *Follower) lookForReadmit(recs []txn.Record) {
 
 // ack says how far the disk has come, once per turn and cumulatively. Nothing is acked before NEWLEADER (K04): the stage says so.
 func (f *Follower) ack() {
-	if f.stage < stageAcked || f.leaveID != 0 {
+	if f.stage < stageAcked && !(mutant.On("R-33") && f.stage >= stageRecords) || f.leaveID != 0 {
 		return
 	}
 	if f.readmitID != 0 && f.local.IsDone(f.readmitID) {
@@ -90,6 +91,9 @@ func (f *Follower) ack() {
 		f.note(zab.Note{Message: zab.NoteReadmitted, Zxid: f.local.Hist.Applied})
 	}
 	durable := f.local.Hist.Durable
+	if mutant.On("O7") {
+		durable = f.local.Hist.End.Zxid
+	}
 	if durable == f.acked && f.votable() == f.ackedAs {
 		return
 	}
@@ -115,6 +119,9 @@ func (f *Follower) pong() {
 	h := f.local.Hist
 	pong := &zab.Pong{Nonce: f.nonce, Touches: f.touches, DiskLow: f.local.DiskLow, DigestZxid: f.digests.own.zxid, Digest: f.digests.own.digest}
 	f.touches = nil
+	if mutant.On("K61") {
+		pong.Touches = nil
+	}
 	if f.stage >= stageRecords {
 		pong.Durable, pong.Applied = h.Durable, h.Applied
 		pong.LagBytes, _ = h.BytesAfter(h.Applied)

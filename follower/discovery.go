@@ -3,6 +3,7 @@ package follower
 import (
 	"fmt"
 
+	"github.com/zkd-project/zkd/internal/mutant"
 	"github.com/zkd-project/zkd/txn"
 	"github.com/zkd-project/zkd/zab"
 )
@@ -55,14 +56,14 @@ func (f *Follower) onLeaderInfo(p *zab.LeaderInfo) {
 	case f.local.Initialized && p.ClusterID != h.ClusterID:
 		f.quit(zab.ByeWrongCluster, zab.Leave{Reason: fmt.Sprintf("leader %d is of cluster %x, not %x", f.leader, p.ClusterID, h.ClusterID)})
 		return
-	case p.Epoch < floor:
+	case p.Epoch < floor || mutant.On("D7") && p.Epoch == h.Accepted:
 		f.quit(zab.ByeEpochTooOld, zab.Leave{Reason: fmt.Sprintf("epoch %d of leader %d is older than %d", p.Epoch, f.leader, floor)})
 		return
 	}
 	f.epoch, f.stage = p.Epoch, stagePromise
 	want := h
 	want.ClusterID = p.ClusterID
-	if !f.observer && p.Epoch > h.Accepted {
+	if !f.observer && (p.Epoch > h.Accepted || mutant.On("R-22")) {
 		want.Accepted, want.AcceptedLeader = p.Epoch, f.leader
 	}
 	if want != h {
@@ -72,10 +73,13 @@ func (f *Follower) onLeaderInfo(p *zab.LeaderInfo) {
 
 // promised sends ACKEPOCH when the promise is on disk, and everything that was on its way to the disk before (O2, O12).
 func (f *Follower) promised() {
-	if !f.local.Idle() {
+	if !f.local.Idle() && !mutant.On("O2") {
 		return
 	}
 	h, hist := f.local.Hard, f.local.Hist
+	if mutant.On("O2") && h.Accepted < f.epoch {
+		h.Accepted, h.AcceptedLeader = f.epoch, f.leader
+	}
 	if hist.Durable != hist.End.Zxid {
 		f.fatal(zab.ExitBrokenInvariant, "an idle disk holds %v of a history that ends at %v", hist.Durable, hist.End.Zxid)
 		return

@@ -3,6 +3,7 @@ package follower
 import (
 	"fmt"
 
+	"github.com/zkd-project/zkd/internal/mutant"
 	"github.com/zkd-project/zkd/zab"
 )
 
@@ -18,6 +19,9 @@ func (f *Follower) onDiff(p *zab.Diff) {
 	default:
 		f.mode = "DIFF"
 		f.stats.diff++
+		if mutant.On("O5") {
+			f.claim()
+		}
 		f.stage = stageRecords
 	}
 }
@@ -47,7 +51,7 @@ func (f *Follower) onTrunc(p *zab.Trunc) {
 func (f *Follower) undoes(common zab.Position) bool {
 	h := f.local.Hist
 	switch {
-	case common.Zxid >= max(h.Applied, h.Commit):
+	case common.Zxid >= max(h.Applied, h.Commit) || mutant.On("R-31"):
 		return false
 	case !f.local.Hard.Recovering:
 		f.fatal(zab.ExitTruncation, "leader %d of epoch %d has this history only up to %v, but %v is committed here", f.leader, f.epoch,
@@ -81,12 +85,15 @@ func (f *Follower) onSnapBegin(p *zab.SnapBegin) {
 	case f.stage != stageHeader:
 		f.protocol("SNAPBEGIN out of place")
 	case p.CommonKnown && f.undoesBySnap(p):
-	case p.CommonKnown && p.At.Zxid < p.Common:
+	case p.CommonKnown && p.At.Zxid < p.Common && !mutant.On("R-67"):
 		f.reject(fmt.Sprintf("snapshot at %v is below the common point %v", p.At.Zxid, p.Common))
 	case p.At.Zxid <= h.Applied && !f.local.Hard.Recovering:
 		f.reject(fmt.Sprintf("snapshot at %v is not above what is applied", p.At.Zxid))
 	default:
 		f.mode = "SNAP"
+		if mutant.On("R-29") {
+			h.Rebase(p.At, p.Size, p.Table)
+		}
 		f.stage = stageReceive
 		f.fx.Add(zab.ReceiveSnapshot{Conn: f.conn, Begin: *p})
 	}
@@ -147,7 +154,7 @@ func (f *Follower) onDisk() {
 		before := f.stage
 		switch f.stage {
 		case stagePromise:
-			if f.local.IsDone(f.opID) {
+			if f.local.IsDone(f.opID) || mutant.On("O2") {
 				f.promised()
 			}
 		case stageInstall:
@@ -159,7 +166,7 @@ func (f *Follower) onDisk() {
 				f.claim()
 			}
 		case stageClaim: // O6
-			if f.local.IsDone(f.opID) {
+			if f.local.IsDone(f.opID) || mutant.On("O6") {
 				f.ackNewLeader()
 			}
 		}
@@ -199,11 +206,16 @@ func (f *Follower) claim() {
 
 func (f *Follower) ackNewLeader() {
 	h := f.local.Hist
-	if h.Durable < f.end.Zxid || f.local.Hard.Current != f.epoch { // I-13
+	if h.Durable < f.end.Zxid || f.local.Hard.Current != f.epoch && !mutant.On("O6") { // I-13
 		f.fatal(zab.ExitBrokenInvariant, "ACK of NEWLEADER with %v of %v durable and epoch %d", h.Durable, f.end.Zxid, f.local.Hard.Current)
 		return
 	}
 	f.stage, f.moved = stageAcked, f.now
+	if mutant.On("R-74") && f.local.Hard.Recovering {
+		hard := f.local.Hard
+		hard.Recovering, hard.RecoveryID = false, 0
+		f.readmitID = f.local.SaveHard(f.now, hard)
+	}
 	f.acked, f.ackedAs = f.end.Zxid, f.votable()
 	f.send(&zab.Ack{Kind: zab.AckNewLeader, Epoch: f.epoch, Durable: f.end.Zxid, Chain: f.end.Chain, Votable: f.ackedAs})
 }

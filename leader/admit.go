@@ -1,6 +1,9 @@
 package leader
 
 import (
+	"math"
+
+	"github.com/zkd-project/zkd/internal/mutant"
 	"github.com/zkd-project/zkd/proto"
 	"github.com/zkd-project/zkd/txn"
 	"github.com/zkd-project/zkd/zab"
@@ -52,6 +55,9 @@ func (l *Leader) closed() txn.Refusal {
 
 // room is how many of the requests fit under the bounds.
 func (l *Leader) room(reqs []txn.Request) int {
+	if mutant.On("admission") {
+		return len(reqs)
+	}
 	count := l.cfg.MaxPending - l.pending() - l.preparing
 	count = min(count, l.counterLeft())
 	bytes := l.cfg.MaxPendingBytes - l.batchBytes - l.preparingBytes
@@ -65,6 +71,9 @@ func (l *Leader) room(reqs []txn.Request) int {
 
 // counterLeft is how many zxids this epoch can still give out. checkLimits ends the epoch when none is left.
 func (l *Leader) counterLeft() int {
+	if mutant.On("R-63") {
+		return math.MaxInt32
+	}
 	used := uint32(0)
 	if end := l.local.Hist.End.Zxid; end.Epoch() == l.epoch {
 		used = end.Counter()
@@ -111,7 +120,7 @@ func (l *Leader) refuseAll(x *learner, reqs []txn.Request, why txn.Refusal) {
 // onExpired proposes the end of sessions whose time is up, only while a quorum was in contact a moment ago: a deposed leader must not
 // revoke anything. What does not fit now comes again, for the tracker goes on naming it.
 func (l *Leader) onExpired(ev zab.Expired) {
-	if l.closed() != txn.NotRefused || l.pulse.suspect || !l.inContact() {
+	if l.closed() != txn.NotRefused || (l.pulse.suspect || !l.inContact()) && !mutant.On("R-46") {
 		return
 	}
 	if l.pulse.extended {

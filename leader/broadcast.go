@@ -3,13 +3,14 @@ package leader
 import (
 	"fmt"
 
+	"github.com/zkd-project/zkd/internal/mutant"
 	"github.com/zkd-project/zkd/txn"
 	"github.com/zkd-project/zkd/zab"
 )
 
 // establish: a quorum has Ec = e and the whole initial history on disk. From here on this server leads.
 func (l *Leader) establish() {
-	if l.phase != zab.Synchronization || !l.quorum(l.claimed(), (*learner).counts) {
+	if l.phase != zab.Synchronization || !l.quorum(l.claimed(), (*learner).counts) && !(mutant.On("R-34") && l.claimed()) {
 		return
 	}
 	h := l.local.Hist
@@ -110,7 +111,7 @@ func (l *Leader) onAck(x *learner, a *zab.Ack) {
 	if x.trusted() {
 		l.pulse.heard[x.id] = l.now
 	}
-	if first && l.phase == zab.Broadcast {
+	if first && (l.phase == zab.Broadcast || mutant.On("R-36")) {
 		l.open(x)
 	}
 }
@@ -127,10 +128,18 @@ func (l *Leader) commit() {
 			if l.local.Hard.Current != l.epoch || l.local.Hard.Recovering { // the latter: it is the odd one out and about to end
 				return 0
 			}
+			if mutant.On("O7-leader") {
+				return h.End.Zxid
+			}
 			return h.Durable
 		}
 		if x := l.byID[id]; x != nil && x.counts() {
+			if mutant.On("O8") {
+				return x.sent
+			}
 			return x.match
+		} else if x != nil && x.trusted() && mutant.On("R-68") {
+			return l.acked[id]
 		}
 		return 0
 	})

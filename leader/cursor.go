@@ -3,6 +3,7 @@ package leader
 import (
 	"sort"
 
+	"github.com/zkd-project/zkd/internal/mutant"
 	"github.com/zkd-project/zkd/txn"
 	"github.com/zkd-project/zkd/zab"
 )
@@ -58,15 +59,21 @@ func (l *Leader) stream(x *learner) {
 		if !x.newLeader {
 			limit = x.end.Zxid
 		}
-		if x.sent == limit {
-			if x.newLeader || !l.claimed() {
+		if x.sent == limit || mutant.On("R-32") && !x.newLeader {
+			if x.newLeader || !(l.claimed() || mutant.On("O3")) {
 				return
 			}
 			x.newLeader = true
 			l.send(x, &zab.NewLeader{Epoch: l.epoch, End: x.end})
+			if mutant.On("R-26") {
+				x.sent = l.local.Hist.End.Zxid
+			}
 			continue
 		}
 		bytes, count := l.cfg.InflightBytes-x.windowBytes, l.cfg.InflightCount-x.windowCount
+		if mutant.On("D9") {
+			bytes, count = l.cfg.BatchBytes, l.cfg.BatchCount
+		}
 		if bytes <= 0 || count <= 0 {
 			x.cursor = cursorPaused
 			return

@@ -3,6 +3,7 @@ package leader
 import (
 	"fmt"
 
+	"github.com/zkd-project/zkd/internal/mutant"
 	"github.com/zkd-project/zkd/txn"
 	"github.com/zkd-project/zkd/zab"
 )
@@ -12,7 +13,7 @@ func (l *Leader) discover() {
 	if l.epoch == 0 {
 		l.chooseEpoch()
 	}
-	if l.epoch != 0 && !l.told && l.local.IsDone(l.promiseID) { // O1
+	if l.epoch != 0 && !l.told && (l.local.IsDone(l.promiseID) || mutant.On("O1")) { // O1
 		l.told = true
 		for _, x := range l.learners {
 			l.tellEpoch(x)
@@ -44,6 +45,9 @@ func (l *Leader) chooseEpoch() {
 		return
 	}
 	l.epoch = top + 1
+	if mutant.On("R-20") {
+		l.epoch = max(top, 1)
+	}
 	h.Accepted, h.AcceptedLeader = l.epoch, l.self
 	if h.ClusterID == 0 {
 		h.ClusterID = l.cfg.ClusterID
@@ -67,7 +71,7 @@ func (l *Leader) onFollowerInfo(x *learner, info *zab.FollowerInfo) {
 		}
 	}
 	delete(l.hopeless, x.id)
-	if l.told {
+	if l.told && !(mutant.On("R-24") && l.phase > zab.Discovery) {
 		l.tellEpoch(x)
 	}
 }
@@ -94,6 +98,9 @@ func (l *Leader) onAckEpoch(x *learner, a *zab.AckEpoch) {
 	x.ack = a
 	if l.phase == zab.Discovery {
 		x.ahead = l.isAhead(a)
+		if x.ahead && mutant.On("X7") {
+			l.quit(zab.ByeRole, zab.Leave{Reason: "somebody is ahead"})
+		}
 		return
 	}
 	l.plan(x)
@@ -114,6 +121,9 @@ func sane(a *zab.AckEpoch) bool {
 // isAhead: whoever has accepted a newer history, or more of the same, cannot be counted by this leader: what it has beyond might be
 // committed. Nobody who is counted is ahead, and that is all that completeness needs.
 func (l *Leader) isAhead(a *zab.AckEpoch) bool {
+	if mutant.On("R-71") || mutant.On("K31") {
+		return false
+	}
 	own := l.local.Hard.Current
 	return a.Current > own || a.Current == own && a.Last.Zxid > l.local.Hist.Durable
 }

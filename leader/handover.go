@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/zkd-project/zkd/internal/mutant"
 	"github.com/zkd-project/zkd/txn"
 	"github.com/zkd-project/zkd/zab"
 )
@@ -33,7 +34,7 @@ const reepochDelay = 2 * time.Second
 // onStuck remembers a voter that was turned away for its promise, and helps it when it keeps coming (§16.3): a handover to oneself is a
 // new epoch, above all that was promised.
 func (l *Leader) onStuck(id zab.ServerID, accepted txn.Epoch) {
-	if !l.cfg.Members.Voter(id) || accepted <= l.epoch || accepted >= txn.MaxEpoch {
+	if mutant.On("R-13") || !l.cfg.Members.Voter(id) || accepted <= l.epoch || accepted >= txn.MaxEpoch {
 		return
 	}
 	if l.stuck.accepted == 0 || l.now.Sub(l.stuck.last) > 5*reepochDelay {

@@ -3,6 +3,7 @@ package leader
 import (
 	"fmt"
 
+	"github.com/zkd-project/zkd/internal/mutant"
 	"github.com/zkd-project/zkd/txn"
 	"github.com/zkd-project/zkd/zab"
 )
@@ -67,6 +68,9 @@ func (x *learner) String() string {
 
 // trusted: a voter whose memory of its promises is intact; its word counts for liveness and discovery.
 func (x *learner) trusted() bool {
+	if x.info != nil && !x.voter && mutant.On("R-8") {
+		return true
+	}
 	if x.info == nil || !x.voter {
 		return false
 	}
@@ -77,10 +81,17 @@ func (x *learner) trusted() bool {
 }
 
 // promised: its ACKEPOCH counts.
-func (x *learner) promised() bool { return x.trusted() && x.ack != nil && x.ack.Vote && !x.ahead }
+func (x *learner) promised() bool {
+	return x.trusted() && x.ack != nil && (x.ack.Vote || mutant.On("R-22-count")) && !x.ahead
+}
 
 // counts: it has Ec = e on disk, said so on this connection, and may be counted for commits and rounds.
-func (x *learner) counts() bool { return x.voter && x.synced && x.votable }
+func (x *learner) counts() bool {
+	if mutant.On("R-8") && !x.voter {
+		return x.synced
+	}
+	return x.voter && x.synced && (x.votable || mutant.On("X4") && x.upToDate)
+}
 
 // plan brings a learner into line, from the moment when the epoch is agreed. An observer waits for establishment: before it, the
 // commit here may be behind its own (§14).

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/zkd-project/zkd/internal/mutant"
 	"github.com/zkd-project/zkd/zab"
 )
 
@@ -12,7 +13,7 @@ func (l *Leader) onAccepted(ev zab.Accepted) {
 		l.fx.Add(zab.Close{Conn: ev.Conn, Bye: zab.Bye{Code: zab.ByeProtocol, Text: "not a member"}})
 		return
 	}
-	if old := l.byID[ev.Peer]; old != nil {
+	if old := l.byID[ev.Peer]; old != nil && !mutant.On("R-16") {
 		l.drop(old, zab.ByeReplaced, "a newer connection came")
 	}
 	x := &learner{id: ev.Peer, conn: ev.Conn, heard: l.now}

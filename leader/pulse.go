@@ -5,6 +5,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/zkd-project/zkd/internal/mutant"
 	"github.com/zkd-project/zkd/zab"
 )
 
@@ -70,8 +71,10 @@ func (l *Leader) wake() {
 	if l.phase != zab.Broadcast {
 		return
 	}
-	l.fx.Add(zab.Extend{Nanos: int64(late)})
-	p.extended = true
+	if !mutant.On("R-47") {
+		l.fx.Add(zab.Extend{Nanos: int64(late)})
+		p.extended = true
+	}
 	if late > l.cfg.HbTimeout {
 		p.suspect, p.suspectNonce, p.suspectUntil = true, p.nonce+1, l.now.Add(l.cfg.HbTimeout)
 		p.next = l.now
@@ -124,6 +127,9 @@ func (l *Leader) onPong(x *learner, p *zab.Pong) {
 	l.onDigest(x, mark{p.DigestZxid, p.Digest})
 	if x.end.Zxid != 0 && !x.synced {
 		// Before the ack of NEWLEADER this is all there is to open the window with; nothing is counted from it.
+		if mutant.On("R-68") {
+			l.acked[x.id] = max(l.acked[x.id], min(p.Durable, x.sent))
+		}
 		before := x.windowBytes
 		x.release(min(p.Durable, x.sent))
 		if x.windowBytes != before {
@@ -185,7 +191,7 @@ func (l *Leader) checkQuorum() {
 	case p.suspect && l.now >= p.suspectUntil: // L6
 		l.quit(zab.ByeRole, zab.Leave{Reason: "no quorum answered after a stall of this server"})
 	case p.suspect:
-	case !l.inContact(): // L1
+	case !l.inContact() && !mutant.On("L1"): // L1
 		l.quit(zab.ByeRole, zab.Leave{Reason: "lost contact with a quorum"})
 	case len(l.batches) > 0 && l.now.Sub(max(l.batches[0].at, p.awake)) >= l.cfg.ProposalStall: // L2
 		l.quit(zab.ByeRole, zab.Leave{Reason: fmt.Sprintf("the proposals up to %v find no quorum", l.batches[0].last)})

@@ -1,6 +1,7 @@
 package leader
 
 import (
+	"github.com/zkd-project/zkd/internal/mutant"
 	"github.com/zkd-project/zkd/txn"
 	"github.com/zkd-project/zkd/zab"
 )
@@ -47,7 +48,12 @@ func (l *Leader) onSync(conn zab.ConnID, id uint64) {
 		l.reply(conn, reply{synced: &zab.Synced{ID: id}})
 		return
 	}
-	l.ask(conn, reply{synced: &zab.Synced{ID: id, Zxid: l.local.Hist.Commit, OK: true}})
+	answer := reply{synced: &zab.Synced{ID: id, Zxid: l.local.Hist.Commit, OK: true}}
+	if mutant.On("D8") {
+		l.reply(conn, answer)
+		return
+	}
+	l.ask(conn, answer)
 }
 
 func (l *Leader) onRevalidate(conn zab.ConnID, owner zab.ServerID, r zab.Revalidate) {
@@ -74,7 +80,7 @@ func (l *Leader) onSessionState(ev zab.SessionState) {
 	switch {
 	case ev.Known && ev.Ending:
 		l.rounds.waiting = append(l.rounds.waiting, waiting{conn: ev.Conn, owner: owner, ask: ev.Ask, applied: h.Applied, until: h.End.Zxid})
-	case ev.Known:
+	case ev.Known || mutant.On("R-48"):
 		l.reply(ev.Conn, answer)
 	case h.Applied < h.Commit:
 		// The asker may have applied the createSession already while our own disk is behind: look again when we have it too.
@@ -86,7 +92,11 @@ func (l *Leader) onSessionState(ev zab.SessionState) {
 
 // ask puts a question to the next wave.
 func (l *Leader) ask(conn zab.ConnID, r reply) {
-	l.rounds.asks = append(l.rounds.asks, ask{conn: conn, need: l.pulse.nonce + 1, reply: r})
+	need := l.pulse.nonce + 1
+	if mutant.On("K48") {
+		need--
+	}
+	l.rounds.asks = append(l.rounds.asks, ask{conn: conn, need: need, reply: r})
 }
 
 // answer gives out what is proven, begins a round for what waits, and lets go what this server has applied.

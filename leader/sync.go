@@ -1,6 +1,7 @@
 package leader
 
 import (
+	"github.com/zkd-project/zkd/internal/mutant"
 	"github.com/zkd-project/zkd/txn"
 	"github.com/zkd-project/zkd/zab"
 )
@@ -57,16 +58,19 @@ type Plan struct {
 // MakePlan chooses DIFF, TRUNC or SNAP. It looks at nothing but its input.
 func MakePlan(in *PlanInput) Plan {
 	t, known, forked := commonPoint(in)
+	if mutant.On("R-31") {
+		t = zab.Position{}
+	}
 	p := Plan{Common: t, Known: known}
 	switch want := wantsSnap(in, t.Zxid, known); {
 	case forked:
 		p.Mode = ModeFork
 	// never a snapshot that would take the learner back below what both have.
-	case want && in.Leader.Snapshot > t.Zxid:
+	case want && (in.Leader.Snapshot > t.Zxid || mutant.On("R-67") && in.Leader.Snapshot > 0):
 		p.Mode = ModeSnap
 	case !known || t.Zxid < in.Leader.Base || in.MustSnap:
 		p.Mode = ModeStuck
-	case t.Zxid == in.Learner.Last:
+	case t.Zxid == in.Learner.Last || mutant.On("S6"):
 		p.Mode = ModeDiff
 	default:
 		p.Mode = ModeTrunc
@@ -104,7 +108,7 @@ func commonPoint(in *PlanInput) (t zab.Position, known, forked bool) {
 		}
 	}
 	if i < 0 || j < 0 {
-		return zab.Position{}, lt.Whole && ft.Whole, false // S17, or no answer
+		return zab.Position{}, lt.Whole && ft.Whole && !mutant.On("S17"), false // S17, or no answer
 	}
 	own, theirs := lt.Ends[i], ft.Ends[j]
 	if own.Last < theirs.Last {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/zkd-project/zkd/internal/env"
+	"github.com/zkd-project/zkd/internal/mutant"
 	"github.com/zkd-project/zkd/snapshot"
 	"github.com/zkd-project/zkd/txn"
 	"github.com/zkd-project/zkd/txnlog"
@@ -217,7 +218,7 @@ func (s *Storage) Truncate(to zab.Position) error {
 		if err := s.mayCut(to); err != nil {
 			return brokenInvariant(op, err)
 		}
-		if rec := s.hard.rec; rec.Generation != s.man.Generation || rec.Watermark > to.Zxid {
+		if rec := s.hard.rec; !mutant.On("O4") && (rec.Generation != s.man.Generation || rec.Watermark > to.Zxid) {
 			rec.Generation, rec.Watermark = s.man.Generation, to.Zxid
 			if err := s.hard.save(rec); err != nil {
 				return err

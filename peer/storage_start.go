@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/zkd-project/zkd/internal/env"
+	"github.com/zkd-project/zkd/internal/mutant"
 	"github.com/zkd-project/zkd/txn"
 	"github.com/zkd-project/zkd/zab"
 )
@@ -249,6 +250,11 @@ func (st *starting) rewrite() error {
 		// An earlier start has told what was lost, and the operator decides to go on with what is left.
 		rec.Recovering, rec.RecoveryID = false, 0
 		st.note("the operator vouches for this server: it counts again with what is left, up to %v", st.logEnd().Zxid)
+	}
+	if mutant.On("O15") {
+		st.hard.rec = rec
+		st.log.SetClusterID(rec.ClusterID)
+		return nil
 	}
 	if err := st.hard.file.Close(); err != nil {
 		return err

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"hash/crc32"
 
+	"github.com/zkd-project/zkd/internal/mutant"
 	"github.com/zkd-project/zkd/snapshot"
 	"github.com/zkd-project/zkd/txn"
 	"github.com/zkd-project/zkd/zab"
@@ -104,6 +105,11 @@ func (s *Storage) InstallReceived(r *Receiving) error {
 		}
 		if err := s.log.Reset(m.Generation, at.Zxid, at.Chain); err != nil {
 			return err
+		}
+		if mutant.On("O11") {
+			if err := s.log.RemoveOldGenerations(); err != nil {
+				return err
+			}
 		}
 		if err := s.saveManifest(m); err != nil {
 			return err

@@ -1,6 +1,7 @@
 package quorum
 
 import (
+	"github.com/zkd-project/zkd/internal/mutant"
 	"github.com/zkd-project/zkd/txn"
 	"github.com/zkd-project/zkd/zab"
 )
@@ -55,7 +56,7 @@ func (n *Node) move(now zab.Instant) bool {
 	}
 	switch n.stage {
 	case barrier:
-		if !n.local.Idle() {
+		if !n.local.Idle() && !mutant.On("R-1") {
 			return false
 		}
 		return n.afterBarrier(now)

@@ -3,6 +3,7 @@ package quorum
 import (
 	"time"
 
+	"github.com/zkd-project/zkd/internal/mutant"
 	"github.com/zkd-project/zkd/txn"
 	"github.com/zkd-project/zkd/zab"
 )
@@ -99,7 +100,7 @@ type Node struct {
 func New(cfg *zab.Config, rec Recovered, now zab.Instant) *Node {
 	fx := new(zab.Effects)
 	local := zab.NewLocal(cfg, rec.Hard, rec.Hist, fx)
-	local.Fresh, local.Vouched, local.Initialized = rec.Fresh, rec.Vouched, rec.Initialized
+	local.Fresh, local.Vouched, local.Initialized = rec.Fresh && !mutant.On("R-66"), rec.Vouched, rec.Initialized
 	n := &Node{
 		cfg: cfg, local: local, fx: fx, cores: concrete, rng: newRandom(cfg.Seed ^ uint64(cfg.Self)<<56),
 		voter: cfg.Members.Voter(cfg.Self), since: now, wait: zab.Never, quorumAt: zab.Never,

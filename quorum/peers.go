@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/zkd-project/zkd/internal/mutant"
 	"github.com/zkd-project/zkd/zab"
 )
 
@@ -117,6 +118,10 @@ func (n *Node) onHeard(now zab.Instant, from zab.ServerID, m zab.Notification) {
 	case n.stage == inRole:
 		if m.State == zab.Looking {
 			p.dirty = true // tell it how things are; never change role for it
+			if mutant.On("R-10") && n.core != nil && m.Round > n.round {
+				n.leaveRole(now, zab.Leave{Reason: "somebody looks"})
+				return
+			}
 		}
 		n.leaderWavers(p)
 		n.checkOutvoted()

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/zkd-project/zkd/internal/mutant"
 	"github.com/zkd-project/zkd/zab"
 )
 
@@ -28,7 +29,7 @@ func (n *Node) unreachable() []zab.ServerID {
 // countUnreachable notes that an attempt to follow id ended because its data port could not be reached.
 func (n *Node) countUnreachable(now zab.Instant, id zab.ServerID) {
 	p := n.peer(id)
-	if p == nil {
+	if p == nil || mutant.On("R-12") {
 		return
 	}
 	p.fails++

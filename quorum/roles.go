@@ -1,6 +1,9 @@
 package quorum
 
-import "github.com/zkd-project/zkd/zab"
+import (
+	"github.com/zkd-project/zkd/internal/mutant"
+	"github.com/zkd-project/zkd/zab"
+)
 
 // attemptKind is how a role was chosen.
 type attemptKind uint8
@@ -128,11 +131,11 @@ func (n *Node) leaveRole(now zab.Instant, leave zab.Leave) {
 	if leave.Lost && leave.Designated == 0 {
 		n.ask(now, leader, epoch)
 	}
-	if n.served {
+	if n.served && !mutant.On("R-2") {
 		n.served, n.lost, n.lostAt = false, true, now
 		n.add(zab.Freeze{Reason: leave.Reason})
 	}
-	if role == zab.Leading {
+	if role == zab.Leading && !mutant.On("K66") {
 		n.add(zab.Abandon{})
 	}
 	n.add(zab.Note{Message: zab.NoteRole, Role: zab.Looking, Peer: leader, Epoch: epoch, Zxid: n.local.Hist.Durable,

@@ -1,6 +1,9 @@
 package session
 
-import "github.com/zkd-project/zkd/txn"
+import (
+	"github.com/zkd-project/zkd/internal/mutant"
+	"github.com/zkd-project/zkd/txn"
+)
 
 // Bits of an id.
 const (
@@ -38,7 +41,7 @@ func (g *Generator) Next() txn.SessionID {
 // RaiseAbove makes sure that id does not come again. Call it with every id that the table or the log holds (I-41); ids of other
 // servers change nothing.
 func (g *Generator) RaiseAbove(id txn.SessionID) {
-	if uint64(id)&^ownBitsMask == g.server {
+	if uint64(id)&^ownBitsMask == g.server && !mutant.On("R-51") {
 		g.next = max(g.next&ownBitsMask, uint64(id)&ownBitsMask+1)
 	}
 }

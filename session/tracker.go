@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/zkd-project/zkd/internal/mutant"
 	"github.com/zkd-project/zkd/txn"
 )
 
@@ -147,7 +148,7 @@ func (t *Tracker) State(id txn.SessionID) (known, ending bool) {
 
 // Owner is the server whose client connection the session belongs to, 0 if none is known.
 func (t *Tracker) Owner(id txn.SessionID) txn.ServerID {
-	if e := t.sessions[id]; e != nil {
+	if e := t.sessions[id]; e != nil && !mutant.On("R-49") {
 		return e.owner
 	}
 	return 0

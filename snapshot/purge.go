@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 
+	"github.com/zkd-project/zkd/internal/mutant"
 	"github.com/zkd-project/zkd/txn"
 )
 
@@ -50,7 +51,7 @@ func (s *Store) Retain(keep int) (stay, drop []txn.Zxid, err error) {
 			continue
 		}
 		stay = append(stay, info.Zxid)
-		if ok, _ := s.verified(info.Zxid); ok {
+		if ok, _ := s.verified(info.Zxid); ok || mutant.On("O10") {
 			good++
 		}
 	}

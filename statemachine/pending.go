@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"github.com/zkd-project/zkd/datatree"
+	"github.com/zkd-project/zkd/internal/mutant"
 	"github.com/zkd-project/zkd/proto"
 	"github.com/zkd-project/zkd/txn"
 )
@@ -127,7 +128,9 @@ func (p *pending) close(t *datatree.Tree, id txn.SessionID) {
 func (p *pending) rollback() {
 	for i := len(p.undos) - 1; i >= 0; i-- {
 		u := p.undos[i]
-		u.c.znode = u.was
+		if !mutant.On("R-42") {
+			u.c.znode = u.was
+		}
 		p.release(u.c)
 	}
 	p.undos = p.undos[:0]

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/zkd-project/zkd/internal/mutant"
 	"github.com/zkd-project/zkd/proto"
 	"github.com/zkd-project/zkd/txn"
 )
@@ -26,6 +27,9 @@ const anyVersion = -1
 // proposals applied.
 func (m *Machine) Prepare(reqs []txn.Request, wallMillis int64) []txn.Draft {
 	m.pending.millis = max(m.pending.millis, m.millis, wallMillis)
+	if mutant.On("R-50") {
+		m.pending.millis = wallMillis
+	}
 	drafts := make([]txn.Draft, len(reqs))
 	for i := range reqs {
 		drafts[i] = m.prepare(&reqs[i])

@@ -2,6 +2,7 @@ package statemachine
 
 import (
 	"github.com/zkd-project/zkd/datatree"
+	"github.com/zkd-project/zkd/internal/mutant"
 	"github.com/zkd-project/zkd/proto"
 	"github.com/zkd-project/zkd/txn"
 )
@@ -32,6 +33,9 @@ func (m *Machine) createSession(r *txn.Request) (txn.Body, proto.ErrCode) {
 	}
 	if _, ending := m.pending.closing[r.Session]; ending || r.Session == 0 || !isSession(r.Session) {
 		return nil, proto.ErrSessionExpired
+	}
+	if mutant.On("K47") {
+		m.sessions.Add(r.Session, timeout)
 	}
 	return &txn.CreateSession{TimeoutMillis: timeout}, proto.OK
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"path/filepath"
 
+	"github.com/zkd-project/zkd/internal/mutant"
 	"github.com/zkd-project/zkd/txn"
 )
 
@@ -125,7 +126,7 @@ func (r *recovery) judgeBatches() error {
 				r.stepBack(i, &unsealed)
 			}
 			return nil
-		case i == len(r.segs)-1:
+		case i == len(r.segs)-1 && !mutant.On("R-76"):
 			return r.corrupt(c, cur.off, fmt.Errorf("%w: %s", errSealed, filepath.Join(r.dir, segmentName(c.head.Generation, sealed.First))))
 		}
 		before, seal, unsealed = cur, sealed, front
@@ -240,7 +241,7 @@ func (r *recovery) repair(l *Log, rep *Report) error {
 		l.segs = append(l.segs, &c.segment)
 	}
 	old := l.segs[len(l.segs)-1]
-	if rep.Rewritten = r.start.Unclean || r.cut > 0 || len(r.superseded) > 0; !rep.Rewritten {
+	if rep.Rewritten = r.start.Unclean && !mutant.On("R-55") || r.cut > 0 || len(r.superseded) > 0; !rep.Rewritten {
 		f, err := r.disk.Open(old.path)
 		if err != nil {
 			return err

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"sort"
 
+	"github.com/zkd-project/zkd/internal/mutant"
 	"github.com/zkd-project/zkd/txn"
 )
 
@@ -153,7 +154,9 @@ func (h *History) CutTo(to Position) {
 	}
 	h.Table.Cut(to)
 	h.End = to
-	h.Durable = min(h.Durable, to.Zxid)
+	if !mutant.On("K41") {
+		h.Durable = min(h.Durable, to.Zxid)
+	}
 	h.Commit = min(h.Commit, to.Zxid)
 }
 
@@ -179,7 +182,7 @@ func (h *History) TakeApplicable() []txn.Record {
 	if !ok {
 		panic(fmt.Sprintf("zab: applied %v is not in the tail that starts at %v", h.Applied, h.tailPrev.Zxid))
 	}
-	to := min(h.Commit, h.Durable)
+	to := h.applicable()
 	j, bytes := i, 0
 	for j < len(h.tail) && h.tail[j].Zxid <= to && j-i < applyMaxRecords && bytes < applyMaxBytes {
 		bytes += len(h.tail[j].Bytes)
@@ -197,10 +200,18 @@ func (h *History) TakeApplicable() []txn.Record {
 	return recs
 }
 
+// applicable is how far applying may go (O9).
+func (h *History) applicable() txn.Zxid {
+	if mutant.On("O9") {
+		return h.Commit
+	}
+	return min(h.Commit, h.Durable)
+}
+
 // Applicable reports whether there is something to apply. A commit between two records of the tail is not enough: the next record
 // itself must be covered.
 func (h *History) Applicable() bool {
-	to := min(h.Commit, h.Durable)
+	to := h.applicable()
 	if to <= h.Applied {
 		return false
 	}

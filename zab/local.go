@@ -1,6 +1,7 @@
 package zab
 
 import (
+	"github.com/zkd-project/zkd/internal/mutant"
 	"github.com/zkd-project/zkd/txn"
 )
 
@@ -57,7 +58,14 @@ func (l *Local) Votable() bool { return !l.Hard.Recovering && (!l.Fresh || l.Vou
 
 // Vote is the vote for oneself: what the disk holds (O12).
 func (l *Local) Vote() Vote {
-	return Vote{Leader: l.Cfg.Self, Epoch: l.Hard.Current, Zxid: l.Hist.Durable, DiskLow: l.DiskLow}
+	v := Vote{Leader: l.Cfg.Self, Epoch: l.Hard.Current, Zxid: l.Hist.Durable, DiskLow: l.DiskLow}
+	if mutant.On("O12") {
+		v.Zxid = max(v.Zxid, txn.MakeZxid(l.Hard.Accepted, 0))
+	}
+	if mutant.On("K31") {
+		v.Zxid = l.Hist.Applied
+	}
+	return v
 }
 
 // Append puts records behind the history and on their way to the disk. On an error (a record that does not link) nothing before it is

@@ -3,6 +3,7 @@ package zab
 import (
 	"slices"
 
+	"github.com/zkd-project/zkd/internal/mutant"
 	"github.com/zkd-project/zkd/txn"
 )
 
@@ -11,6 +12,9 @@ import (
 func (m *Membership) Satisfied(in func(ServerID) bool) bool {
 	voters, yes := 0, 0
 	for _, s := range m.Servers {
+		if s.Observer && mutant.On("R-8") && in(s.ID) {
+			yes++
+		}
 		if s.Observer {
 			continue
 		}
@@ -18,6 +22,9 @@ func (m *Membership) Satisfied(in func(ServerID) bool) bool {
 		if in(s.ID) {
 			yes++
 		}
+	}
+	if mutant.On("R-7") {
+		return yes >= voters/2
 	}
 	return 2*yes > voters
 }
@@ -34,5 +41,8 @@ func (m *Membership) QuorumZxid(match func(ServerID) txn.Zxid) txn.Zxid {
 		return 0
 	}
 	slices.Sort(marks)
+	if mutant.On("R-7-zxid") {
+		return marks[len(marks)-1]
+	}
 	return marks[(len(marks)-1)/2]
 }

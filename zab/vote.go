@@ -1,6 +1,9 @@
 package zab
 
-import "github.com/zkd-project/zkd/txn"
+import (
+	"github.com/zkd-project/zkd/internal/mutant"
+	"github.com/zkd-project/zkd/txn"
+)
 
 // Vote names a would-be leader with the history it was chosen for. Zxid is its durable log end (O12), Epoch its currentEpoch.
 type Vote struct {
@@ -16,6 +19,10 @@ func (v Vote) Better(o Vote) bool {
 	switch {
 	case (v.Leader == 0) != (o.Leader == 0):
 		return v.Leader != 0
+	case mutant.On("R-71"):
+		return v.Leader > o.Leader
+	case mutant.On("vote-order") && v.Zxid != o.Zxid:
+		return v.Zxid > o.Zxid
 	case v.Epoch != o.Epoch:
 		return v.Epoch > o.Epoch
 	case v.Zxid != o.Zxid:

@@ -5,6 +5,9 @@
 //	zkdsim play FILE [-v]                                        a schedule
 //	zkdsim rules [--write]                                       what shows that each rule is kept, as the table in docs/testing.md
 //	zkdsim shrink --seed S [--out DIR]                           the smallest schedule that still fails in the same way
+//	zkdsim mutants [--seeds N] [--only NAME,…] [--md]            breaks one rule after the other and sees that the simulator notices
+//
+// With the build tag mutants, --mutant NAME breaks one rule in run, replay, play and shrink; mutants needs it. go run -tags mutants ./cmd/zkdsim …
 //
 // Exit codes: 0 no violation; 1 a violation; 2 wrong usage.
 package main
@@ -19,13 +22,14 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/zkd-project/zkd/internal/mutant"
 	"github.com/zkd-project/zkd/internal/rules"
 	"github.com/zkd-project/zkd/internal/sim"
 )
 
 func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
 
-var errUsage = errors.New("usage: zkdsim run|replay|play|shrink|rules [flags]; zkdsim run --help lists them")
+var errUsage = errors.New("usage: zkdsim run|replay|play|shrink|mutants|rules [flags]; zkdsim run --help lists them")
 
 type flags struct {
 	*pflag.FlagSet
@@ -35,6 +39,9 @@ type flags struct {
 	verbose, first     bool
 	write              bool
 	porcupine          bool
+
+	mutant, only, schedules string
+	quick, markdown         bool
 }
 
 func newFlags() *flags {
@@ -49,6 +56,11 @@ func newFlags() *flags {
 	f.BoolVar(&f.first, "first", false, "stop at the first violation")
 	f.BoolVar(&f.porcupine, "porcupine", false, "have porcupine judge what the clients saw, too")
 	f.BoolVar(&f.write, "write", false, "rules: put the table into docs/testing.md, below the working directory")
+	f.StringVar(&f.mutant, "mutant", "", "the rule to break, by its name in internal/mutant; needs the build tag mutants")
+	f.StringVar(&f.only, "only", "", "mutants: these alone, separated by commas")
+	f.StringVar(&f.schedules, "schedules", "internal/sim/testdata/schedules", "mutants: folder of schedules that are tried first; a folder without any: none")
+	f.BoolVar(&f.quick, "quick", false, "mutants: a schedule that fails is enough, no seed needs to")
+	f.BoolVar(&f.markdown, "md", false, "mutants: print a table for docs/testing.md")
 	f.BoolVarP(&f.verbose, "verbose", "v", false, "print every event")
 	return f
 }
@@ -65,6 +77,9 @@ func run(args []string, out, errOut io.Writer) int {
 		return 0
 	}
 	ok := true
+	if err == nil && f.mutant != "" {
+		err = f.breakRule()
+	}
 	if err == nil {
 		switch args[0] {
 		case "run":
@@ -77,6 +92,8 @@ func run(args []string, out, errOut io.Writer) int {
 			err = printRules(f, out)
 		case "shrink":
 			ok, err = shrink(f, out, errOut)
+		case "mutants":
+			ok, err = mutants(f, out, errOut)
 		default:
 			err = errUsage
 		}
@@ -89,6 +106,17 @@ func run(args []string, out, errOut io.Writer) int {
 		return 1
 	}
 	return 0
+}
+
+// breakRule sets the mutant that --mutant names.
+func (f *flags) breakRule() error {
+	if _, ok := mutant.Find(f.mutant); !ok {
+		return fmt.Errorf("no mutant is called %q", f.mutant)
+	}
+	if !mutant.Set(f.mutant) {
+		return errors.New("--mutant needs a build with -tags mutants")
+	}
+	return nil
 }
 
 func (f *flags) options() sim.Options { return sim.Options{Nodes: f.nodes, Porcupine: f.porcupine} }
