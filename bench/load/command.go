@@ -11,9 +11,8 @@ import (
 )
 
 // Command runs one workload as the command line args say and writes the result to stdout. It returns the exit code: 0, 1 if the run
-// failed, 2 for wrong usage. servers are those to use unless args have some.
-func Command(ctx context.Context, name string, servers []string, args []string, stdout, stderr io.Writer) int {
-	cfg := Config{Servers: servers}
+// failed, 2 for wrong usage. cfg is what holds unless args say something else.
+func Command(ctx context.Context, name string, cfg Config, args []string, stdout, stderr io.Writer) int {
 	asJSON, err := parse(&cfg, name, args, stderr)
 	switch {
 	case errors.Is(err, flag.ErrHelp):
@@ -59,7 +58,7 @@ func parse(cfg *Config, name string, args []string, stderr io.Writer) (asJSON bo
 	fs.DurationVar(&cfg.Duration, "duration", 0, "how long to measure (default 10s)")
 	fs.DurationVar(&cfg.Warmup, "warmup", 0, "how long to run before that")
 	fs.DurationVar(&cfg.Timeout, "timeout", 0, "session timeout, and how long a server may be silent (default 30s)")
-	fs.StringVar(&cfg.Root, "root", "", "znode to work below (default /zkbench- and a number)")
+	fs.StringVar(&cfg.Root, "root", "", "znode to work below, itself below the chroot if there is one (default /zkbench- and a number)")
 	fs.BoolVar(&cfg.Keep, "keep", false, "leave the znodes there")
 	pids := fs.String("pids", "", "the servers' process ids, for their CPU per operation and memory")
 	quiet := fs.Bool("quiet", false, "no progress")
@@ -82,7 +81,9 @@ func parse(cfg *Config, name string, args []string, stderr io.Writer) (asJSON bo
 		return false, err
 	}
 	cfg.SetDefaults()
-	return asJSON, cfg.Validate()
+	err = cfg.Validate()
+	cfg.Root = cfg.Chroot + cfg.Root
+	return asJSON, err
 }
 
 func parsePids(list string) (pids []int, err error) {

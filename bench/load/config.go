@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"slices"
 	"strings"
 	"time"
@@ -47,7 +48,9 @@ type Config struct {
 	Warmup     time.Duration // before it; nothing counts
 	Timeout    time.Duration // of a session, and how long a server may say nothing, 30 s
 	Root       string        // znode below which everything happens; must not exist unless its parent run was kept
+	Chroot     string        // existing znode that Root is below, "" for none
 	Keep       bool          // leave the znodes there
+	Dial       Dialer        // how to connect, plain TCP
 
 	Pids     []int         // the servers' processes, if they run here
 	Progress io.Writer     // one line per ProgressEvery; nil for none
@@ -79,6 +82,9 @@ func (c *Config) SetDefaults() {
 	}
 	if c.Every == 0 {
 		c.Every = time.Second
+	}
+	if c.Dial == nil {
+		c.Dial = new(net.Dialer).DialContext
 	}
 	if c.Root == "" {
 		c.Root = fmt.Sprintf("/zkbench-%x", time.Now().UnixNano())

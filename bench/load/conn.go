@@ -30,10 +30,19 @@ type conn struct {
 	r, w int
 }
 
+// Dialer is net.Dialer.DialContext, or something that does more.
+type Dialer func(ctx context.Context, network, addr string) (net.Conn, error)
+
 // dial opens a connection and a session, or with a session id attaches to it.
 func dial(ctx context.Context, addr string, timeout time.Duration, session int64, passwd []byte) (*conn, error) {
-	d := net.Dialer{Timeout: timeout}
-	nc, err := d.DialContext(ctx, "tcp", addr)
+	return Dialer(new(net.Dialer).DialContext).open(ctx, addr, timeout, session, passwd)
+}
+
+// open is dial through d.
+func (d Dialer) open(ctx context.Context, addr string, timeout time.Duration, session int64, passwd []byte) (*conn, error) {
+	limited, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	nc, err := d(limited, "tcp", addr)
 	if err != nil {
 		return nil, err
 	}

@@ -112,7 +112,7 @@ func runRequests(ctx context.Context, cfg *Config) (*Result, error) {
 		return res, nil
 	}
 	if res.Unanswered > 0 { // the lanes' connections are full of them
-		if lanes[0].c, err = dial(ctx, cfg.Servers[0], cfg.Timeout, 0, nil); err != nil {
+		if lanes[0].c, err = cfg.Dial.open(ctx, cfg.Servers[0], cfg.Timeout, 0, nil); err != nil {
 			return res, err
 		}
 		defer lanes[0].c.nc.Close()
@@ -161,7 +161,7 @@ func dialAll(ctx context.Context, cfg *Config, n int) ([]*conn, error) {
 	for w := range min(atOnce, n) {
 		wg.Go(func() {
 			for i := w; i < n; i += atOnce {
-				conns[i], errs[i] = dial(ctx, cfg.Servers[i%len(cfg.Servers)], cfg.Timeout, 0, nil)
+				conns[i], errs[i] = cfg.Dial.open(ctx, cfg.Servers[i%len(cfg.Servers)], cfg.Timeout, 0, nil)
 				if errs[i] != nil {
 					return
 				}
@@ -184,10 +184,10 @@ func payload(size int) []byte {
 func prepare(cfg *Config, conns []*conn) error {
 	first := conns[0]
 	if err := first.create(cfg.Root, nil); err != nil && !errors.Is(err, proto.ErrNodeExists) {
-		return err
+		return fmt.Errorf("%s: %w", cfg.Root, err)
 	}
 	if err := makeWhatIsUsed(cfg, first); err != nil {
-		return err
+		return fmt.Errorf("below %s: %w", cfg.Root, err)
 	}
 	return settle(conns)
 }

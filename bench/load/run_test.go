@@ -162,11 +162,11 @@ func TestTheCommandWritesATableAndJSON(t *testing.T) {
 	addr := startEcho(t)
 	var out, errs bytes.Buffer
 	args := []string{"get", "-conns", "2", "-inflight", "3", "-count", "50", "-quiet"}
-	require.Equal(t, 0, load.Command(context.Background(), "bench", []string{addr}, args, &out, &errs), errs.String())
+	require.Equal(t, 0, load.Command(context.Background(), "bench", load.Config{Servers: []string{addr}}, args, &out, &errs), errs.String())
 	require.Contains(t, out.String(), "get, 2 connections × 3 in flight")
 	require.Empty(t, errs.String())
 	out.Reset()
-	require.Equal(t, 0, load.Command(context.Background(), "bench", []string{addr}, append(args, "-json"), &out, &errs))
+	require.Equal(t, 0, load.Command(context.Background(), "bench", load.Config{Servers: []string{addr}}, append(args, "-json"), &out, &errs))
 	var res load.Result
 	require.NoError(t, json.Unmarshal(out.Bytes(), &res))
 	require.EqualValues(t, 50, res.Ops)
@@ -184,7 +184,7 @@ func TestWrongUsageIsSaid(t *testing.T) {
 		"is no path of a znode":     {"get", "-root", "a"},
 	} {
 		var out, errs bytes.Buffer
-		require.Equal(t, 2, load.Command(context.Background(), "bench", nil, args, &out, &errs), want)
+		require.Equal(t, 2, load.Command(context.Background(), "bench", load.Config{}, args, &out, &errs), want)
 		require.Contains(t, errs.String(), want)
 	}
 }
@@ -195,6 +195,6 @@ func TestAServerThatIsNotThereFailsTheRun(t *testing.T) {
 	addr := ln.Addr().String()
 	ln.Close()
 	var out, errs bytes.Buffer
-	require.Equal(t, 1, load.Command(context.Background(), "bench", []string{addr}, []string{"get", "-quiet"}, &out, &errs))
+	require.Equal(t, 1, load.Command(context.Background(), "bench", load.Config{Servers: []string{addr}}, []string{"get", "-quiet"}, &out, &errs))
 	require.Contains(t, errs.String(), addr)
 }

@@ -14,7 +14,7 @@ import (
 // runSessions opens and closes sessions, Conns of them side by side, for Sessions and Churn. A life counts when it is over; its
 // latency is the whole life.
 func runSessions(ctx context.Context, cfg *Config) (*Result, error) {
-	c, err := dial(ctx, cfg.Servers[0], cfg.Timeout, 0, nil)
+	c, err := cfg.Dial.open(ctx, cfg.Servers[0], cfg.Timeout, 0, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -69,7 +69,7 @@ func (l *lane) lives(ctx context.Context) error {
 }
 
 func (l *lane) life(ctx context.Context, n int64) error {
-	c, err := dial(ctx, l.cfg.Servers[l.id%len(l.cfg.Servers)], l.cfg.Timeout, 0, nil)
+	c, err := l.cfg.Dial.open(ctx, l.cfg.Servers[l.id%len(l.cfg.Servers)], l.cfg.Timeout, 0, nil)
 	if err != nil {
 		return err
 	}

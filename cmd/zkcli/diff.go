@@ -11,13 +11,13 @@ import (
 // side reads one side of a diff: a subtree here or on other servers, or the file of an export.
 func (sh *shell) side(ctx context.Context, where, auth string) ([]record, error) {
 	if _, err := os.Stat(where); err == nil && !strings.HasPrefix(where, "/") {
-		return sh.exported(where)
+		return sh.exported(ctx, where)
 	}
 	if file, ok := strings.CutPrefix(where, "file:"); ok {
-		return sh.exported(file)
+		return sh.exported(ctx, file)
 	}
 	if !strings.Contains(where, "/") { // no node, here or elsewhere
-		return sh.exported(where)
+		return sh.exported(ctx, where)
 	}
 	c, path, done, err := sh.elsewhere(ctx, where, auth)
 	if err != nil {

@@ -2,12 +2,12 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 
 	"github.com/zkd-project/zkd/proto"
@@ -34,13 +34,9 @@ func export(ctx context.Context, sh *shell, a *arguments) (result, error) {
 	res.field("skipped", skipped)
 	if file := a.arg(1); file != "" && file != "-" {
 		res.note = "Exported " + plural(int64(len(records)), "node") + skippedNote(skipped)
-		return res, os.WriteFile(file, []byte(b.String()), 0o666)
+		return res, writeFile(ctx, file, []byte(b.String()))
 	}
-	if sh.json {
-		sh.screen.stdout(b.String()) // the lines are JSON already
-		res.quiet = true
-	}
-	res.text = b.String()
+	res.text, res.asIs = b.String(), true
 	return res, nil
 }
 
@@ -78,21 +74,20 @@ func readExport(in io.Reader, name string) ([]record, error) {
 }
 
 // exported reads the export in a file, or on standard input for "-" and "".
-func (sh *shell) exported(file string) ([]record, error) {
+func (sh *shell) exported(ctx context.Context, file string) ([]record, error) {
 	if file == "" || file == "-" {
-		return readExport(sh.stdin, "standard input")
+		return readExport(sh.data, "standard input")
 	}
-	f, err := os.Open(file)
+	text, err := readFile(ctx, file)
 	if err != nil {
 		return nil, err
 	}
-	defer f.Close()
-	return readExport(f, file)
+	return readExport(bytes.NewReader(text), file)
 }
 
 func importTree(ctx context.Context, sh *shell, a *arguments) (result, error) {
 	var res result
-	records, err := sh.exported(a.arg(1))
+	records, err := sh.exported(ctx, a.arg(1))
 	if err != nil {
 		return res, err
 	}

@@ -22,6 +22,7 @@ type result struct {
 	fields map[string]any
 	code   int  // exit code of a command that did not fail
 	quiet  bool // everything is printed already
+	asIs   bool // text is all there is to print, for --output json too
 }
 
 func (r *result) field(name string, value any) {

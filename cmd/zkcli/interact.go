@@ -19,8 +19,8 @@ func (sh *shell) interact() int {
 		return sh.interactTerminal(f)
 	}
 	code := exitOK
-	in := bufio.NewReader(sh.stdin)
-	sh.stdin = in // a command that reads the data gets what is behind its line
+	in := bufio.NewReader(sh.keys)
+	sh.data = in // a command that reads the data gets what is behind its line
 	for !sh.quitting && sh.ctx.Err() == nil {
 		text, err := in.ReadString('\n')
 		if got := sh.line(strings.TrimRight(text, "\r\n")); got != exitOK {
@@ -45,7 +45,7 @@ func (sh *shell) interactTerminal(f *os.File) int {
 	t := term.NewTerminal(struct {
 		io.Reader
 		io.Writer
-	}{&freshLine{r: f}, sh.screen.out}, "")
+	}{&freshLine{r: sh.keys}, sh.screen.out}, "")
 	t.History = sh.past
 	t.AutoCompleteCallback = (&keys{sh: sh}).press
 	for !sh.quitting {

@@ -293,12 +293,31 @@ func TestBench(t *testing.T) {
 	code, _, errs = zkcli(t, server, "", "bench", "--help")
 	require.Equal(t, exitOK, code)
 	require.Contains(t, errs, "-write-ratio")
-	code, _, errs = zkcli(t, server+"/deep", "", "bench", "get")
-	require.Equal(t, exitUsage, code)
-	require.Contains(t, errs, "chroot")
-	code, _, errs = zkcli(t, server, "", "--tls-ca", "x", "bench", "get")
+
+	// Below a chroot, and nowhere else.
+	short := []string{"bench", "set", "--conns", "1", "--keys", "2", "--count", "20", "--quiet"}
+	inside := chroot(t)
+	code, _, errs = zkcli(t, inside, "", append(short, "--keep", "--root", "/kept")...)
+	require.Equal(t, exitOK, code, errs)
+	code, out, errs = zkcli(t, inside, "", "ls", "/kept")
+	require.Equal(t, exitOK, code, errs)
+	require.Equal(t, "[k00000000, k00000001]\n", out)
+	code, _, errs = zkcli(t, inside, "", short...)
+	require.Equal(t, exitOK, code, errs)
+	code, out, errs = zkcli(t, inside, "", "ls", "/")
+	require.Equal(t, exitOK, code, errs)
+	require.Equal(t, "[kept]\n", out, "what bench made is gone")
+	code, _, errs = zkcli(t, inside+"/none", "", short...)
 	require.Equal(t, exitFailed, code)
-	require.Contains(t, errs, "TLS")
+	require.Regexp(t, `/none/zkbench-[0-9a-f]+: node does not exist`, errs)
+
+	addr, ca := secureFront(t)
+	code, out, errs = zkcli(t, addr, "", append([]string{"--tls-ca", ca}, short...)...)
+	require.Equal(t, exitOK, code, errs)
+	require.Contains(t, out, "set")
+	code, _, errs = zkcli(t, addr, "", append([]string{"--tls-ca", os.Args[0]}, short...)...)
+	require.Equal(t, exitFailed, code)
+	require.Contains(t, errs, "holds no certificate")
 }
 
 func TestMinorVersion(t *testing.T) {

@@ -5,7 +5,6 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 
@@ -28,10 +27,9 @@ func get(ctx context.Context, sh *shell, a *arguments) (result, error) {
 	}
 	switch {
 	case a.has("out") && a.str("out") != "-":
-		return res, os.WriteFile(a.str("out"), data, 0o666)
+		return res, writeFile(ctx, a.str("out"), data)
 	case a.has("raw"), a.has("out"):
-		res.text = string(data)
-		res.quiet = sh.json
+		res.text, res.asIs = string(data), true
 		return res, nil
 	case a.has("b"):
 		res.text = base64.StdEncoding.EncodeToString(data) + "\n"

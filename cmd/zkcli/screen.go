@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"os/signal"
 	"strings"
 	"sync"
 
@@ -129,7 +130,23 @@ func (sh *shell) show(text string) {
 	}
 	_, height, err := term.GetSize(out)
 	if err != nil || height == 0 || strings.Count(text, "\n") < height || !sh.page(text) {
-		sh.screen.stdout(text)
+		sh.pour(text)
+	}
+}
+
+// pour prints what may be long, until Ctrl-C.
+func (sh *shell) pour(text string) {
+	if len(sh.cfg.command) > 0 {
+		sh.screen.stdout(text) // Ctrl-C ends the process
+		return
+	}
+	ctx, stop := signal.NotifyContext(sh.ctx, os.Interrupt)
+	defer stop()
+	const chunk = 4 << 10
+	for len(text) > 0 && ctx.Err() == nil {
+		n := min(chunk, len(text))
+		sh.screen.stdout(text[:n])
+		text = text[n:]
 	}
 }
 

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"os"
 	"runtime/debug"
 	"slices"
 	"strconv"
@@ -202,7 +201,7 @@ func reconfig(ctx context.Context, sh *shell, a *arguments) (result, error) {
 		change.Version = n
 	}
 	if a.has("file") {
-		text, err := os.ReadFile(a.str("file"))
+		text, err := readFile(ctx, a.str("file"))
 		if err != nil {
 			return result{}, err
 		}

@@ -25,7 +25,9 @@ type shell struct {
 	c        *client.Client // nil before the first open; the shell's own goroutine's
 	server   string         // connect string of c
 	json     bool
-	stdin    io.Reader
+	stdin    io.Reader // as it was given, for programs that the shell runs
+	keys     *input    // reads stdin, and no longer than the command that runs
+	data     io.Reader // what commands read
 	screen   *screen
 	patience time.Duration // how long a command waits for a lost server
 	past     *pastLines
@@ -43,7 +45,8 @@ type shell struct {
 type hideWatches struct{ hidden atomic.Bool }
 
 func newShell(ctx context.Context, cfg config, stdin io.Reader, stdout, stderr io.Writer) *shell {
-	return &shell{ctx: ctx, cfg: cfg, json: cfg.json, stdin: stdin, patience: cfg.timeout,
+	keys := newInput(ctx, stdin)
+	return &shell{ctx: ctx, cfg: cfg, json: cfg.json, stdin: stdin, keys: keys, data: keys, patience: cfg.timeout,
 		screen: newScreen(stdout, stderr, cfg.color), past: loadHistory(cfg.history)}
 }
 
@@ -211,7 +214,7 @@ const errNotConnected = spoken("Not connected")
 func (sh *shell) conclude(cmd *command, a *arguments) int {
 	res, err := sh.perform(cmd, a)
 	sh.screen.stderr(res.note)
-	if !sh.json {
+	if !sh.json || res.asIs {
 		sh.show(res.text) // what there is, even of a command that then failed
 	}
 	path := ""
@@ -227,7 +230,7 @@ func (sh *shell) conclude(cmd *command, a *arguments) int {
 		return sh.fail(cmd.name, path, err, exitNo, res)
 	case err != nil:
 		return sh.fail(cmd.name, path, err, exitFailed, res)
-	case sh.json && !res.quiet:
+	case sh.json && !res.quiet && !res.asIs:
 		sh.report(cmd.name, path, res)
 	}
 	return res.code
@@ -246,6 +249,8 @@ func (sh *shell) perform(cmd *command, a *arguments) (result, error) {
 	defer cancel(nil)
 	sh.setCancel(cancel)
 	defer sh.setCancel(nil)
+	sh.keys.ctx = ctx
+	defer func() { sh.keys.ctx = sh.ctx }()
 	res, err := cmd.run(ctx, sh, a)
 	var oe *client.OpError
 	if errors.As(err, &oe) && oe.Err == context.Canceled && context.Cause(ctx) == error(client.ErrConnectionLoss) {

@@ -68,6 +68,20 @@ func (v *view) peek() string {
 	return v.text.String()
 }
 
+// shows reports whether text comes within a time that proves nothing if it does not.
+func (v *view) shows(text string, within time.Duration) bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	late := time.AfterFunc(within, v.more.Broadcast)
+	defer late.Stop()
+	for end := time.Now().Add(within); time.Now().Before(end); v.more.Wait() {
+		if strings.Contains(v.text.String(), text) {
+			return true
+		}
+	}
+	return strings.Contains(v.text.String(), text)
+}
+
 // wait returns what was shown up to and with the next occurrence of text.
 func (v *view) wait(text string) string {
 	v.mu.Lock()

@@ -5,7 +5,6 @@ import (
 	"encoding/base64"
 	"errors"
 	"io"
-	"os"
 	"time"
 
 	"github.com/zkd-project/zkd/pkg/client"
@@ -13,14 +12,14 @@ import (
 )
 
 // payload is the data of a create or set: from an argument, a file or standard input. given is false if there is none.
-func (sh *shell) payload(a *arguments, name string) (data []byte, given bool, err error) {
+func (sh *shell) payload(ctx context.Context, a *arguments, name string) (data []byte, given bool, err error) {
 	switch {
 	case a.has("file") && len(a.rest) > 1 && name == "set":
 		return nil, false, wrongUsage(name, "data and --file exclude each other")
 	case a.has("file") && a.str("file") == "-":
-		data, err = io.ReadAll(sh.stdin)
+		data, err = io.ReadAll(sh.data)
 	case a.has("file"):
-		data, err = os.ReadFile(a.str("file"))
+		data, err = readFile(ctx, a.str("file"))
 	case len(a.rest) > 1:
 		data = []byte(a.rest[1])
 	default:
@@ -37,7 +36,7 @@ func (sh *shell) payload(a *arguments, name string) (data []byte, given bool, er
 
 func set(ctx context.Context, sh *shell, a *arguments) (result, error) {
 	var res result
-	data, given, err := sh.payload(a, "set")
+	data, given, err := sh.payload(ctx, a, "set")
 	switch {
 	case err != nil:
 		return res, err
@@ -67,7 +66,7 @@ func create(ctx context.Context, sh *shell, a *arguments) (result, error) {
 	if fault != "" {
 		return res, wrongUsage("create", fault)
 	}
-	data, given, err := sh.payload(a, "create") // nil, which get shows as null, if there is none
+	data, given, err := sh.payload(ctx, a, "create") // nil, which get shows as null, if there is none
 	if err != nil {
 		return res, err
 	}

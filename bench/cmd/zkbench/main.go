@@ -14,7 +14,7 @@ import (
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	code := load.Command(ctx, "zkbench", []string{"127.0.0.1:2181"}, os.Args[1:], os.Stdout, os.Stderr)
+	code := load.Command(ctx, "zkbench", load.Config{Servers: []string{"127.0.0.1:2181"}}, os.Args[1:], os.Stdout, os.Stderr)
 	stop()
 	os.Exit(code)
 }
