@@ -25,7 +25,7 @@ func appendPlain(dst []byte, p Packet) (b []byte, ok bool) {
 	return dst, false
 }
 
-const requestFields = 7
+const requestFields = 8
 
 func appendRequests(dst []byte, reqs []txn.Request) []byte {
 	if reqs == nil {
@@ -40,7 +40,7 @@ func appendRequests(dst []byte, reqs []txn.Request) []byte {
 		dst = msgpack.AppendUint(dst, uint64(q.Origin))
 		dst = msgpack.AppendUint(dst, q.Conn)
 		dst = msgpack.AppendBytes(dst, q.Payload)
-		dst = appendIDs(dst, q.Auth)
+		dst = msgpack.AppendUint(appendIDs(dst, q.Auth), q.Seq)
 	}
 	return dst
 }
@@ -84,7 +84,7 @@ func readRequests(r *msgpack.Reader) []txn.Request {
 	for i := 0; i < n && !r.Failed(); i++ {
 		r.Struct(requestFields)
 		reqs = append(reqs, txn.Request{Session: txn.SessionID(r.Int(64)), Cxid: int32(r.Int(32)), Op: proto.Op(r.Int(32)),
-			Origin: txn.ServerID(r.Uint(8)), Conn: r.Uint(64), Payload: r.Bytes(), Auth: readIDs(r)})
+			Origin: txn.ServerID(r.Uint(8)), Conn: r.Uint(64), Payload: r.Bytes(), Auth: readIDs(r), Seq: r.Uint(64)})
 	}
 	return reqs
 }
