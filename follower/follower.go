@@ -271,6 +271,9 @@ func (f *Follower) checkLimits() {
 
 // Deadline is when Step wants to be called at the latest.
 func (f *Follower) Deadline() zab.Instant {
+	if f.leaveID != 0 {
+		return zab.Never // the disk's completion is waited for, however long it takes
+	}
 	if f.stage == stageDial {
 		return min(f.retry, f.began.Add(f.cfg.ConnectLimit))
 	}
