@@ -48,9 +48,9 @@ func (s *Server) askSync(c *conn) uint64 {
 	return id
 }
 
-// askSession asks the leader for the session of c.
+// askSession asks the leader for the session of c. The caller holds c.mu.
 func (s *Server) askSession(c *conn) {
-	s.replicator.Revalidate(zab.Revalidate{ID: s.asks.add(c), Session: c.session, TimeoutMillis: c.timeout})
+	s.replicator.Revalidate(zab.Revalidate{ID: s.asks.add(c), Session: c.session, TimeoutMillis: c.timeout, Held: c.state == claiming})
 }
 
 // hold is the time between two roles in which clients are kept waiting. Any goroutine may use it.

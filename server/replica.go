@@ -123,8 +123,12 @@ func (r *Replica) applyOne(rec *txn.Record) error {
 		return err
 	}
 	var c *conn
-	if t.Origin == r.cfg.SelfID && t.Conn != 0 {
+	switch {
+	case t.Conn == 0:
+	case t.Origin == r.cfg.SelfID:
 		c = r.reg.byConn(t.Conn)
+	case !r.serving:
+		r.left(t.Session)
 	}
 	if c != nil { // reads that stand before the write must not see it
 		c.mu.Lock()

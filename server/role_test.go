@@ -374,3 +374,47 @@ func TestSessionMovesBetweenServers(t *testing.T) {
 	s.refusesSession(first.SessionID, first.Passwd)
 	f.client.refusesSession(first.SessionID, first.Passwd)
 }
+
+// A server that was away holds connections whose clients have gone elsewhere. It does not take their sessions back: what still lies in its
+// sockets is older than what was written since.
+func TestAHeldConnectionDoesNotTakeItsSessionBack(t *testing.T) {
+	held := func(c *Config) {
+		c.ClientHold, c.MinSessionTimeout, c.MaxSessionTimeout = time.Minute, time.Hour, time.Hour
+	}
+	t.Run("the leader knows where the session is", func(t *testing.T) {
+		cfg := testConfig()
+		held(&cfg)
+		s := newSolo(t, cfg, listen(t))
+		t.Cleanup(s.stop)
+		f := s.join()
+		s.do(func() { s.lead(); f.srv.Serve(zab.Following, 1, 1) })
+		first := f.client.connect()
+		first.create("/x", nil, 0)
+		s.do(func() { f.srv.Freeze("test") })
+		first.send(7, proto.OpSetData, &proto.SetDataRequest{Path: "/x", Data: []byte("old"), Version: -1})
+		second := s.attach(first)
+		require.Equal(t, proto.OK, second.set("/x", "new").Err)
+		s.do(func() { f.srv.Serve(zab.Following, 1, 1) })
+		first.gone()
+		got := second.get("/x", false)
+		require.Equal(t, "new", got.data(t))
+	})
+	t.Run("another leader does not, but the history shows it", func(t *testing.T) {
+		s := serving(t, held)
+		c := s.connect()
+		c.create("/x", nil, 0)
+		s.freeze()
+		c.send(7, proto.OpSetData, &proto.SetDataRequest{Path: "/x", Data: []byte("old"), Version: -1})
+		s.do(func() {
+			s.rep.Abandon()
+			s.epoch, s.counter = 2, 0
+			s.commit([]txn.Request{{Session: txn.SessionID(c.SessionID), Op: proto.OpSetData, Origin: 2, Conn: 5,
+				Payload: (&proto.SetDataRequest{Path: "/x", Data: []byte("new"), Version: -1}).Append(nil)}})
+			s.lead()
+		})
+		c.gone()
+		again := s.attach(c)
+		got := again.get("/x", false)
+		require.Equal(t, "new", got.data(t))
+	})
+}

@@ -58,7 +58,8 @@ func (r *Replica) Expired(now zab.Instant) []txn.SessionID {
 }
 
 // Revalidate looks a session up; if it is there and not ending, it is touched and owner becomes its owner. A connection of
-// this server that had it is closed when it moves elsewhere.
+// this server that had it is closed when it moves elsewhere. A connection that was held does not take the session back from where its
+// client has gone meanwhile: what lies in its socket is older than what was written there.
 func (r *Replica) Revalidate(owner zab.ServerID, ask zab.Revalidate, now zab.Instant) (known, ending bool) {
 	if r.tracker == nil {
 		return false, false
@@ -67,14 +68,31 @@ func (r *Replica) Revalidate(owner zab.ServerID, ask zab.Revalidate, now zab.Ins
 	if !known || ending {
 		return known, ending
 	}
+	if now := r.tracker.Owner(ask.Session); ask.Held && now != 0 && now != owner {
+		return false, false
+	}
 	r.tracker.Touch(ask.Session, millis(ask.TimeoutMillis), time.Duration(now))
 	r.tracker.SetOwner(ask.Session, owner)
 	if owner != r.cfg.SelfID {
 		if c := r.reg.bySession(ask.Session); c != nil {
-			c.cut("session moved to another server")
+			c.cut(movedAway)
 		}
 	}
 	return known, ending
+}
+
+const movedAway = "session moved to another server"
+
+// left: while this server held its clients, one of them wrote through another server. What it sent here before is older than that.
+func (r *Replica) left(session txn.SessionID) {
+	c := r.reg.bySession(session)
+	if c == nil {
+		return
+	}
+	c.mu.Lock()
+	c.shut(movedAway)
+	c.mu.Unlock()
+	r.markDirty(c)
 }
 
 // Established: this server leads; every session gets its full timeout from now and has no owner yet.

@@ -275,11 +275,13 @@ type Synced struct {
 	OK   bool
 }
 
-// Revalidate asks the leader to touch a session and give it to the asking server. ID is the asker's, to match the answer.
+// Revalidate asks the leader to touch a session and give it to the asking server. ID is the asker's, to match the answer. Held: for a
+// connection that was there before and waited; if the session has another owner by now, its client has moved and the answer is no.
 type Revalidate struct {
 	ID            uint64
 	Session       txn.SessionID
 	TimeoutMillis int32
+	Held          bool
 }
 
 // Revalidated answers. Zxid is the commit that the asker must have applied before it looks at its own table. OK false: no

@@ -46,7 +46,8 @@ func (c *clientConn) askSession() {
 	e.asked++
 	id := uint64(e.n.boots)<<32 | e.asked
 	e.asks[id] = c
-	e.n.put(zab.RevalidateAsked{Revalidate: zab.Revalidate{ID: id, Session: c.session, TimeoutMillis: c.timeout}})
+	e.n.put(zab.RevalidateAsked{Revalidate: zab.Revalidate{ID: id, Session: c.session, TimeoutMillis: c.timeout,
+		Held: c.state == claiming}})
 }
 
 func (c *clientConn) attach() {
@@ -59,9 +60,9 @@ func (c *clientConn) attach() {
 
 func (c *clientConn) welcome() {
 	password := session.Password(c.e.machine.Secret(), c.session)
-	s, from := c.session, c.e.n.id
+	s, from, epoch := c.session, c.e.n.id, c.e.epoch
 	c.down(func(cl *client) {
-		cl.w.history.moved(s, from)
+		cl.w.history.moved(s, from, epoch)
 		cl.attached(s, [16]byte(password))
 	})
 }

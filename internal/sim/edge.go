@@ -24,6 +24,7 @@ type edge struct {
 	tracker *session.Tracker // nil unless this server leads
 	ids     *session.Generator
 	serving bool
+	epoch   txn.Epoch              // in which it serves
 	lies    bool                   // the next data that is applied becomes another
 	conns   map[uint64]*clientConn // open ones, by number
 	last    uint64                 // connection number
@@ -144,8 +145,14 @@ func (e *edge) applyOne(rec *txn.Record) error {
 		return err
 	}
 	var c *clientConn
-	if t.Origin == e.n.id && t.Conn != 0 {
+	switch {
+	case t.Conn == 0:
+	case t.Origin == e.n.id:
 		c = e.conns[t.Conn]
+	case !e.serving:
+		if gone := e.bySes[t.Session]; gone != nil {
+			gone.shut()
+		}
 	}
 	if c != nil {
 		c.advance() // reads that stand before the write must not see it
@@ -301,6 +308,9 @@ func (e *edge) Revalidate(owner zab.ServerID, ask zab.Revalidate, now zab.Instan
 	if !known || ending {
 		return known, ending
 	}
+	if now := e.tracker.Owner(ask.Session); ask.Held && now != 0 && now != owner {
+		return false, false
+	}
 	e.tracker.Touch(ask.Session, millis(ask.TimeoutMillis), time.Duration(now))
 	e.tracker.SetOwner(ask.Session, owner)
 	if owner != e.n.id {
@@ -328,7 +338,8 @@ func (e *edge) Extend(d time.Duration) {
 }
 
 // Serve opens the server for clients.
-func (e *edge) Serve(zab.Role) {
+func (e *edge) Serve(epoch txn.Epoch) {
+	e.epoch = epoch
 	e.machine.Sessions(func(id txn.SessionID, _ int32) bool {
 		e.ids.RaiseAbove(id)
 		return true

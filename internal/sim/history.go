@@ -21,8 +21,8 @@ type history struct {
 
 	kept     []*op // all, in the order in which they were asked, for porcupine
 	suffixes map[family][]suffix
-	homes    map[txn.SessionID]zab.ServerID // through whom a client has its session now
-	done     int                            // operations that were answered
+	homes    map[txn.SessionID]home
+	done     int // operations that were answered
 	asked    int
 }
 
@@ -34,7 +34,7 @@ type call struct {
 
 func newHistory(w *World) *history {
 	return &history{w: w, model: newModel(), ops: map[call]*op{}, ran: map[call]txn.Zxid{}, want: map[call]expected{},
-		opens: map[txn.SessionID]*client{}, ended: map[txn.SessionID]txn.Zxid{}, suffixes: map[family][]suffix{}, homes: map[txn.SessionID]zab.ServerID{}}
+		opens: map[txn.SessionID]*client{}, ended: map[txn.SessionID]txn.Zxid{}, suffixes: map[family][]suffix{}, homes: map[txn.SessionID]home{}}
 }
 
 // opening: a server made up a session id.
@@ -64,6 +64,10 @@ func (h *history) committed(r *txn.Record, t *txn.Txn) {
 			return
 		}
 		h.ran[k] = r.Zxid
+		if at := h.homes[t.Session]; at.server == t.Origin {
+			at.wrote = true
+			h.homes[t.Session] = at
+		}
 		if ask.refuse {
 			w.violate("I-34", 0, r.Zxid, "cxid %d of session %v was refused and carried out", t.Cxid, t.Session)
 			return
@@ -96,12 +100,24 @@ func (h *history) attached(c *client, id txn.SessionID) {
 }
 
 // moved: a client has its session through this server from now on.
-func (h *history) moved(id txn.SessionID, to zab.ServerID) { h.homes[id] = to }
+func (h *history) moved(id txn.SessionID, to zab.ServerID, epoch txn.Epoch) {
+	if was := h.homes[id]; was.server != to {
+		h.homes[id] = home{server: to, epoch: epoch}
+	}
+}
 
-// abroad: a write comes through a server that its session has left. A leader refuses it (I-42); one that is deposed does not know.
-func (h *history) abroad(t *txn.Txn) bool {
+// home is through whom a client has its session, since which epoch, and whether it has written there.
+type home struct {
+	server zab.ServerID
+	epoch  txn.Epoch
+	wrote  bool
+}
+
+// abroad: a write comes through a server that its session has left. The leader under whom it moved refuses it, and so does every later one
+// when it has written since (I-42).
+func (h *history) abroad(t *txn.Txn, epoch txn.Epoch) bool {
 	home, ok := h.homes[t.Session]
-	return ok && t.Conn != 0 && t.Origin != home && t.Op != proto.OpCloseSession && t.Op != proto.OpCreateSession
+	return ok && (home.epoch == epoch || home.wrote) && t.Conn != 0 && t.Origin != home.server && t.Op != proto.OpCloseSession && t.Op != proto.OpCreateSession
 }
 
 // expired: a client was told that its session is gone for ever.
