@@ -12,46 +12,51 @@ import (
 // spaceEvery is how often the free space is looked at, apart from whenever the log has grown by a quarter of a segment.
 const spaceEvery = time.Second
 
-// space is what there is room for. Full: another segment may not fit, so nothing may be given a zxid any more. Low: it is time that
+// Space is what there is room for. Full: another segment may not fit, so nothing may be given a zxid any more. Low: it is time that
 // somebody else leads (docs/protocol.md §18.6).
-type space struct{ Low, Full bool }
+type Space struct{ Low, Full bool }
 
-// judge compares free bytes with the bounds. What was low or full stays so until there is a quarter more than the bound: a server must not
+// Bounds are free bytes below which there is little space, and too little.
+type Bounds struct{ Soft, Hard int64 }
+
+// Judge compares free bytes with the bounds. What was low or full stays so until there is a quarter more than the bound: a server must not
 // flutter at the edge.
-func (s space) judge(free, soft, hard int64) space {
+func (s Space) Judge(free int64, b Bounds) Space {
 	below := func(was bool, bound int64) bool {
 		if was {
 			bound += bound / 4
 		}
 		return free < bound
 	}
-	return space{Low: below(s.Low, soft), Full: below(s.Full, hard)}
+	return Space{Low: below(s.Low, b.Soft), Full: below(s.Full, b.Hard)}
 }
 
-// spaceBounds are two segments and a snapshot, and one segment, unless the configuration says otherwise.
-func (p *Peer) spaceBounds() (soft, hard int64) {
-	_, snap, _ := p.store.Newest()
-	soft, hard = p.cfg.DiskSoft, p.cfg.DiskHard
+// SpaceBounds are two segments and a snapshot, and one segment, unless the configuration says otherwise (not 0). All are bytes.
+func SpaceBounds(soft, hard, segment, snapshot int64) Bounds {
 	if soft == 0 {
-		soft = 2*p.cfg.SegmentBytes + snap
+		soft = 2*segment + snapshot
 	}
 	if hard == 0 {
-		hard = p.cfg.SegmentBytes
+		hard = segment
 	}
-	return max(soft, hard), hard
+	return Bounds{Soft: max(soft, hard), Hard: hard}
+}
+
+func (p *Peer) spaceBounds() Bounds {
+	_, snap, _ := p.store.Newest()
+	return SpaceBounds(p.cfg.DiskSoft, p.cfg.DiskHard, p.cfg.SegmentBytes, snap)
 }
 
 // watchSpace tells the core when the disk gets low or full and when there is space again. It ends with ctx.
 func (p *Peer) watchSpace(ctx context.Context) {
 	timer := p.cfg.Clock.NewTimer(spaceEvery)
 	defer timer.Stop()
-	var was space
+	var was Space
 	for {
 		if free, dir, err := p.freeSpace(); err != nil {
 			p.warnPeer("free space is not known", p.cfg.Core.Self, err)
 		} else {
-			soft, hard := p.spaceBounds()
-			if now := was.judge(free, soft, hard); now != was {
+			if now := was.Judge(free, p.spaceBounds()); now != was {
 				was = now
 				p.logSpace(now, dir, free)
 				p.inbox.put(zab.Disk{Low: now.Low, Full: now.Full})
@@ -80,7 +85,7 @@ func (p *Peer) freeSpace() (free int64, dir string, err error) {
 	return free, dir, err
 }
 
-func (p *Peer) logSpace(s space, dir string, free int64) {
+func (p *Peer) logSpace(s Space, dir string, free int64) {
 	fields := []zap.Field{zap.String("dir", dir), zap.Int64("freeBytes", free)}
 	switch {
 	case s.Full:

@@ -11,15 +11,15 @@ import (
 )
 
 func TestSpaceDoesNotFlutter(t *testing.T) {
-	var s space
+	var s Space
 	for _, c := range []struct {
 		free int64
-		want space
+		want Space
 	}{
-		{1000, space{}}, {200, space{}}, {199, space{Low: true}}, {240, space{Low: true}}, {250, space{}}, {150, space{Low: true}},
-		{99, space{Low: true, Full: true}}, {124, space{Low: true, Full: true}}, {125, space{Low: true}}, {300, space{}},
+		{1000, Space{}}, {200, Space{}}, {199, Space{Low: true}}, {240, Space{Low: true}}, {250, Space{}}, {150, Space{Low: true}},
+		{99, Space{Low: true, Full: true}}, {124, Space{Low: true, Full: true}}, {125, Space{Low: true}}, {300, Space{}},
 	} {
-		s = s.judge(c.free, 200, 100)
+		s = s.Judge(c.free, Bounds{200, 100})
 		require.Equal(t, c.want, s, "%d bytes free", c.free)
 	}
 }
@@ -67,8 +67,8 @@ func TestALeaderWithALowDiskLetsAnotherLead(t *testing.T) {
 	if old.id != 3 {
 		t.Skip("somebody else leads")
 	}
-	soft, hard := old.peer.spaceBounds()
-	d.free.Store((soft + hard) / 2)
+	bounds := old.peer.spaceBounds()
+	d.free.Store((bounds.Soft + bounds.Hard) / 2)
 	old.reg.wait(t, "another leader", func() bool { return old.status().Leader != 3 && old.status().Leader != 0 })
 	old.waitServing(t)
 	e.leader().write(0, 10)
