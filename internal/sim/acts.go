@@ -73,7 +73,7 @@ func (w *World) redirect(args []string) bool {
 func (n *node) blackout() {
 	left := n.disk.Survivor()
 	n.power()
-	n.disk = left
+	n.setDisk(left)
 }
 
 // narrow lets only so many bytes a second go a way; 0 takes it back.

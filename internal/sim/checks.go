@@ -46,12 +46,13 @@ type proposal struct {
 // book is what one server's disk must hold, and where the server stands.
 type book struct {
 	// Shadow of the disk: what completed operations have made durable.
-	hard    zab.HardState
-	log     []zab.Position // ascending; the first is where the log starts
-	damaged bool           // the disk was tampered with; what it held does not count until the server is readmitted
-	rotten  bool           // some cold file lies; nobody knows when it shows
-	doing   zab.Effect     // the operation that is being carried out
-	virgin  bool           // never started
+	hard     zab.HardState
+	log      []zab.Position // ascending; the first is where the log starts
+	damaged  bool           // the disk was tampered with; what it held does not count until the server is readmitted
+	rotten   bool           // some cold file lies; nobody knows when it shows
+	doing    zab.Effect     // the operation that is being carried out
+	virgin   bool           // never started
+	restored bool           // an old copy was put back, and no leader has brought the server into line yet
 
 	// Memory.
 	mem     []zab.Position // log with what is on its way to the disk
@@ -78,10 +79,14 @@ func newChecks(w *World) *checks {
 		leaders: map[txn.Epoch]zab.ServerID{}, promises: map[txn.Epoch]map[zab.ServerID]map[zab.ServerID]bool{}, digests: map[txn.Zxid]uint64{},
 		told: map[zab.ServerID]txn.Zxid{}, books: map[zab.ServerID]*book{}}
 	for _, n := range w.nodes {
-		c.books[n.id] = &book{virgin: true, log: make([]zab.Position, 1), mem: make([]zab.Position, 1), lostAt: -1, wrongAt: -1, alive: map[txn.SessionID]time.Duration{},
-			newLead: map[uint64]zab.NewLeader{}, lastAt: map[uint64]txn.Zxid{}, hasLast: map[uint64]bool{}}
+		c.books[n.id] = newBook()
 	}
 	return c
+}
+
+func newBook() *book {
+	return &book{virgin: true, log: make([]zab.Position, 1), mem: make([]zab.Position, 1), lostAt: -1, wrongAt: -1, alive: map[txn.SessionID]time.Duration{},
+		newLead: map[uint64]zab.NewLeader{}, lastAt: map[uint64]txn.Zxid{}, hasLast: map[uint64]bool{}}
 }
 
 func (c *checks) book(n *node) *book { return c.books[n.id] }
@@ -154,7 +159,7 @@ func (c *checks) onProposed(n *node, recs []txn.Record) {
 				return
 			}
 			c.checkExpiry(n, r.Zxid, t)
-			c.proposed[r.Zxid] = proposal{n.id, r.Chain, c.w.history.abroad(t)}
+			c.proposed[r.Zxid] = proposal{n.id, r.Chain, c.w.history.abroad(t, r.Zxid.Epoch())}
 			c.w.place(r)
 		}
 		b.mem = append(b.mem, positionOf(r))
@@ -463,6 +468,7 @@ func (c *checks) onFatal(n *node, code int, err error) {
 	case code == zab.ExitDisk && c.book(n).rotten:
 	case code == zab.ExitBrokenInvariant && c.w.lies > 0 && (strings.Contains(err.Error(), "start it again") || strings.Contains(err.Error(), "start this server again")):
 		c.w.count("fenced")
+	case code == zab.ExitWrongCluster && n.own != nil:
 	default:
 		var st *peer.StorageError
 		id := "FATAL-" + string(rune('0'+code))

@@ -15,6 +15,8 @@
 //	watches.go             one-shot watches at the server, and taken along by clients that move
 //	strays.go              frames of connections that are gone, and of other epochs, told once more
 //	flap.go                runs in which only a minority is in trouble
+//	folders.go             what people do to data folders: old copies, another cluster's
+//	space.go               the guard of the free space
 //	simdisk                the disk under a server: power cuts, failed syncs, a full file system, rotten bits
 //
 // What watches (it shares no code with what it watches; invariants I-n are numbered in docs/protocol.md):
@@ -41,12 +43,16 @@
 // leader, followers, all, or minority: some voters that did not lead when the word was first used.
 //
 //	start, kill, power, stop, freeze, thaw SERVER…     processes and machines
+//	pause SERVER…                                      freeze, and the clock stands still too, as under a hypervisor; thaw ends it
 //	wipe, rot SERVER…                                  a disk that loses its promises; no more than a minority does
+//	backup, restore SERVER…                            copies the folder; puts the copy back, if everybody else has what it lacks
+//	swap, return SERVER…                               starts on the folder of another cluster's member; on its own again
 //	spoil SERVER remove|empty|flip PREFIX [NEWEST [BUT]]
 //	                                                   files of a server that is down, in ways no crash explains
-//	disk SERVER ok|hang|failsync|full|free|slow D|cut N|fail N
+//	disk SERVER ok|hang|failsync|full|room BYTES|free|slow D|cut N|fail N
 //	                                                   cut N: the power goes off in the N-th step from now; fail N: that step fails
 //	partition A B | C; block FROM TO; mute FROM TO (elections only); starve FROM TO (data only); open FROM TO; refuse FROM TO; admit FROM TO; reset A B; slow FROM TO D; heal
+//	garble FROM TO                                     the next frame on this way comes with a byte changed
 //	stray SERVER                                       a frame of a connection that is gone, or of another epoch, comes once more
 //	calm on|off                                        on: waits until all serve; from then on the leader has to go on (I-48)
 //	lie SERVER…                                        it applies the next data as another (I-17)

@@ -53,6 +53,7 @@ func init() {
 		"stop":   {"SERVER…", 1, each(func(_ *World, n *node) { n.stop() })},
 		"freeze": {"SERVER…", 1, each(func(_ *World, n *node) { n.freeze() })},
 		"thaw":   {"SERVER…", 1, each(func(_ *World, n *node) { n.thaw() })},
+		"pause":  {"SERVER…", 1, each(func(_ *World, n *node) { n.pause() })},
 		"wipe":   {"SERVER…", 1, each((*World).wipe)},
 		"rot":    {"SERVER…", 1, each((*World).rot)},
 		"stray": {"SERVER…", 1, each(func(_ *World, n *node) {
@@ -87,6 +88,7 @@ func init() {
 		"starve": {"FROM TO", 2, way(func(_ *World, l *link, _, _ zab.ServerID) { l.deaf[zab.ForData] = true })},
 		"refuse": {"FROM TO", 2, way(func(_ *World, l *link, _, _ zab.ServerID) { l.refused = true })},
 		"admit":  {"FROM TO", 2, way(func(_ *World, l *link, _, _ zab.ServerID) { l.refused = false })},
+		"garble": {"FROM TO", 2, way(func(_ *World, l *link, _, _ zab.ServerID) { l.garble = true })},
 		"reset":  {"A B", 2, way(func(w *World, _ *link, a, b zab.ServerID) { w.net.resetBetween(a, b) })},
 		"slow": {"FROM TO DELAY", 3, func(w *World, args []string) bool {
 			d, _ := time.ParseDuration(args[2])
@@ -94,7 +96,7 @@ func init() {
 		}},
 		"partition": {"SERVER… | SERVER…", 3, (*World).partition},
 		"heal":      {"", 0, func(w *World, _ []string) bool { w.heal(); return true }},
-		"disk":      {"SERVER ok|hang|failsync|full|free|slow DELAY|cut STEPS|fail STEPS", 2, (*World).diskFault},
+		"disk":      {"SERVER ok|hang|failsync|full|room BYTES|free|slow DELAY|cut STEPS|fail STEPS", 2, (*World).diskFault},
 		"wall":      {"SERVER BY", 2, (*World).moveWall},
 		"move": {"CLIENT", 1, func(w *World, args []string) bool {
 			if i, err := strconv.Atoi(args[0]); err == nil && i >= 1 && i <= len(w.clients) {
@@ -114,6 +116,7 @@ func init() {
 	}
 	maps.Copy(verbs, clientVerbs)
 	maps.Copy(verbs, actVerbs)
+	maps.Copy(verbs, folderVerbs)
 }
 
 // pick names servers: a number, leader, followers, minority, all, or A to I for 1 to 9.
@@ -231,6 +234,9 @@ func (w *World) diskFault(args []string) bool {
 		case "failsync":
 			w.diskFaults[n.id]++
 			n.disk.FailSync(syscall.EIO)
+		case "room":
+			w.diskFaults[n.id]++
+			n.squeeze(int64(number[int](w, args[2])))
 		case "full":
 			w.diskFaults[n.id]++
 			n.disk.SetCapacity(1)
@@ -292,13 +298,13 @@ func (w *World) mayDamage(n *node) bool {
 
 // wipe empties a server's directory.
 func (w *World) wipe(n *node) {
-	if !w.mayDamage(n) {
+	if n.own != nil || !w.mayDamage(n) {
 		return
 	}
 	n.kill()
-	n.disk = simdisk.NewDisk(0)
-	n.watchDisk()
-	_ = n.disk.MkdirAll("/data")
+	fresh := simdisk.NewDisk(0)
+	_ = fresh.MkdirAll("/data")
+	n.setDisk(fresh)
 	w.checks.damage(n, true)
 	w.count("wiped")
 }

@@ -12,6 +12,9 @@ import (
 func (c *checks) onFrame(e *end, epoch txn.Epoch, pk zab.Packet) {
 	n, b := e.n, c.book(e.n)
 	c.onSaid(n, pk)
+	if n.own != nil {
+		c.onForeign(e, pk)
+	}
 	switch pk := pk.(type) {
 	case *zab.Notify:
 		c.onNotify(n, b, &pk.Notification)
@@ -124,6 +127,9 @@ func (c *checks) onAck(e *end, b *book, a *zab.Ack) {
 		nl, told := b.newLead[e.c.id]
 		if !told || nl.Epoch != a.Epoch || nl.End.Zxid != a.Durable || nl.End.Chain != a.Chain || b.log[i].Chain != a.Chain {
 			c.w.violate("I-13", n.id, a.Durable, "ACK(NEWLEADER) at %v, asked was %+v", b.log[i], nl)
+		}
+		if b.restored && !b.hard.Recovering {
+			b.restored, b.damaged = false, false
 		}
 	}
 }

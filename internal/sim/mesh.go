@@ -54,17 +54,17 @@ func (mp *meshPeer) try() {
 	}
 	n := mp.n
 	mp.busy = true
-	failed := func(active bool) {
+	failed := func(active, foreign bool) {
 		mp.busy = false
 		if mp.conn == nil { // otherwise the other side's dial was through first
-			n.put(zab.MeshDown{Peer: mp.id, Active: active})
+			n.put(zab.MeshDown{Peer: mp.id, Active: active, Foreign: foreign})
 		}
 		mp.backOff()
 	}
 	other := n.w.node(mp.id)
 	n.w.net.dial(n, other, zab.ForElection, other.accept, func(e *end, active bool) {
 		if e == nil {
-			failed(active)
+			failed(active, false)
 			return
 		}
 		h := n.hello(zab.ForElection, mp.id)
@@ -76,9 +76,9 @@ func (mp *meshPeer) try() {
 			mp.backOff()
 			return
 		}
-		n.greet(e, h, func(ok, active bool) {
+		n.greet(e, h, func(ok, active, foreign bool) {
 			if !ok {
-				failed(active)
+				failed(active, foreign)
 				return
 			}
 			mp.busy = false

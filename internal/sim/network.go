@@ -2,6 +2,7 @@ package sim
 
 import (
 	"hash/crc32"
+	"io"
 	"math/rand/v2"
 	"time"
 
@@ -20,7 +21,8 @@ type link struct {
 	refused bool                  // new connections this way are refused
 	deaf    [zab.ForData + 1]bool // blocked for connections of one purpose only
 	slow    time.Duration
-	rate    int // bytes a second; 0: plenty
+	garble  bool // the next frame comes with a byte changed
+	rate    int  // bytes a second; 0: plenty
 }
 
 func (l *link) stops(p zab.Purpose) bool { return l.blocked || l.deaf[p] }
@@ -37,6 +39,7 @@ type network struct {
 type conn struct {
 	id      uint64
 	purpose zab.Purpose
+	settled bool    // both sides knew their cluster when it was made
 	ends    [2]*end // the dialler's, the acceptor's
 }
 
@@ -114,7 +117,7 @@ func (nw *network) dial(from, to *node, purpose zab.Purpose, accept func(*end), 
 			return
 		}
 		w.connSeq++
-		c := &conn{id: w.connSeq, purpose: purpose}
+		c := &conn{id: w.connSeq, purpose: purpose, settled: from.clusterID != 0 && to.clusterID != 0}
 		c.ends[0] = &end{c: c, n: from, life: from.life, peer: to, open: true}
 		c.ends[1] = &end{c: c, n: to, life: to.life, peer: from, open: true}
 		nw.conns = append(nw.conns, c)
@@ -203,6 +206,12 @@ func (e *end) take(p parcel) {
 		}
 	case p.fin:
 		e.finish(true)
+	case e.garbled(p.frame):
+		e.n.w.count("garbled")
+		e.cut()
+		if e.onDown != nil {
+			e.onDown(false)
+		}
 	default:
 		pk, epoch, err := decodeFrame(p.frame)
 		if err != nil {
@@ -214,6 +223,22 @@ func (e *end) take(p parcel) {
 	}
 }
 
+// garbled flips bits of one byte in a frame if it is this frame's turn. What comes out must not be taken for a frame.
+func (e *end) garbled(frame []byte) bool {
+	w := e.n.w
+	l := w.net.link(e.peer.id, e.n.id)
+	if !l.garble {
+		return false
+	}
+	l.garble = false
+	b := append([]byte(nil), frame...)
+	b[w.net.rng.IntN(len(b))] ^= byte(1 + w.net.rng.IntN(255))
+	if pk, _, err := decodeFrame(b); err == nil {
+		w.violate("R-14", e.n.id, 0, "a garbled frame is taken for %T", pk)
+	}
+	return true
+}
+
 func decodeFrame(b []byte) (zab.Packet, txn.Epoch, error) {
 	var raw [zab.HeaderBytes]byte
 	copy(raw[:], b)
@@ -221,7 +246,10 @@ func decodeFrame(b []byte) (zab.Packet, txn.Epoch, error) {
 	if err != nil {
 		return nil, 0, err
 	}
-	pk, err := zab.Decode(raw, h, b[zab.HeaderBytes:])
+	if h.Length > len(b)-zab.HeaderBytes {
+		return nil, 0, io.ErrUnexpectedEOF
+	}
+	pk, err := zab.Decode(raw, h, b[zab.HeaderBytes:zab.HeaderBytes+h.Length])
 	return pk, h.Epoch, err
 }
 

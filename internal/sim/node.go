@@ -20,17 +20,20 @@ type node struct {
 	disk *simdisk.Disk
 
 	// The machine.
-	off    bool // no power
-	up     bool // the process runs
-	frozen bool
-	life   int // grows with every end of a process
-	boots  int
-	drift  float64
-	offset time.Duration // of the monotonic clock
-	wall   time.Duration // error of the calendar
-	late   []func()      // what came while frozen, in order
-	froze  time.Duration // when the last freeze began
-	thawed time.Duration // and ended
+	own     *simdisk.Disk // its own disk while it runs on another cluster's folder, and what the checks know of it
+	ownBook *book
+	off     bool // no power
+	up      bool // the process runs
+	frozen  bool
+	paused  bool // frozen, and so is its clock
+	life    int  // grows with every end of a process
+	boots   int
+	drift   float64
+	offset  time.Duration // of the monotonic clock
+	wall    time.Duration // error of the calendar
+	late    []func()      // what came while frozen, in order
+	froze   time.Duration // when the last freeze began
+	thawed  time.Duration // and ended
 
 	rng, diskRng, clockRng, strayRng *rand.Rand
 
@@ -66,9 +69,9 @@ type node struct {
 
 func newNode(w *World, id zab.ServerID) *node {
 	i := int(id)
-	n := &node{w: w, id: id, disk: simdisk.NewDisk(0), rng: source(w.sc.Seed, "node", i), diskRng: source(w.sc.Seed, "disk", i),
+	n := &node{w: w, id: id, rng: source(w.sc.Seed, "node", i), diskRng: source(w.sc.Seed, "disk", i),
 		clockRng: source(w.sc.Seed, "clock", i), strayRng: source(w.sc.Seed, "stray", i)}
-	n.watchDisk()
+	n.setDisk(simdisk.NewDisk(0))
 	n.offset = between(n.clockRng, time.Hour, 1000*time.Hour)
 	if w.sc.Drift > 0 {
 		n.drift = (2*n.clockRng.Float64() - 1) * w.sc.Drift
@@ -77,8 +80,9 @@ func newNode(w *World, id zab.ServerID) *node {
 	return n
 }
 
-// watchDisk has the checks told of calls that fail. Whoever makes the call under which the power goes off, the process ends with it.
-func (n *node) watchDisk() {
+// setDisk gives the machine a disk, and has the checks told of calls that fail. Whoever makes the call under which the power goes off, the process ends with it.
+func (n *node) setDisk(d *simdisk.Disk) {
+	n.disk = d
 	n.disk.OnFail(func(path string, err error) { n.w.checks.onDiskFailed(n, path, err) })
 	n.disk.OnCut(func() {
 		life := n.life
@@ -150,7 +154,7 @@ func (n *node) start() {
 	w := n.w
 	n.life++
 	n.boots++
-	n.up, n.frozen, n.late = true, false, nil
+	n.up, n.frozen, n.paused, n.late = true, false, false, nil
 	n.ended, n.stopping, n.waking, n.role = false, false, false, zab.Looking
 	n.inbox, n.answers, n.snapBegun, n.connID, n.clusterID = nil, nil, nil, 0, 0
 	n.streams, n.inbound, n.dials = map[zab.ConnID]*stream{}, map[zab.ServerID]*stream{}, map[zab.ServerID]*dialing{}
@@ -187,6 +191,7 @@ func (n *node) start() {
 		Initialized: rec.Initialized}, n.now())
 	n.snaps = newSnapshotter(n)
 	n.startMesh()
+	n.watchSpace(peer.Space{})
 	n.wake()
 }
 
@@ -267,9 +272,20 @@ func (n *node) freeze() {
 	}
 }
 
+// pause freezes a machine with its clock, as a hypervisor does.
+func (n *node) pause() {
+	n.freeze()
+	n.paused = n.frozen
+}
+
 func (n *node) thaw() {
 	if !n.frozen {
 		return
+	}
+	if n.paused {
+		d := n.w.now - n.froze
+		n.offset -= d + time.Duration(float64(d)*n.drift)
+		n.paused = false
 	}
 	n.w.trace(n.id, "thaw", 0, nil)
 	n.frozen, n.thawed = false, n.w.now
@@ -474,7 +490,7 @@ func (n *node) perform(now zab.Instant, fx zab.Effect) {
 	case zab.Serve:
 		w.checks.onServe(n, fx)
 		n.role = fx.Role
-		n.edge.Serve(fx.Role)
+		n.edge.Serve(fx.Epoch)
 	case zab.Freeze:
 		n.role = zab.Looking
 		n.edge.Freeze()

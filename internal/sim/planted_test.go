@@ -285,8 +285,8 @@ func TestPlantedViolationsAreSeen(t *testing.T) {
 			last := w.checks.lastCommitted()
 			t := &txn.Txn{Header: txn.Header{Session: w.clients[0].session, Op: proto.OpSetData, Conn: 1, Origin: 2}}
 			r := forge(last, last.Zxid+1, "x")
-			w.history.moved(t.Session, 1)
-			b.applied, w.checks.proposed[r.Zxid] = last.Zxid, proposal{l.id, r.Chain, w.history.abroad(t)}
+			w.history.moved(t.Session, 1, r.Zxid.Epoch())
+			b.applied, w.checks.proposed[r.Zxid] = last.Zxid, proposal{l.id, r.Chain, w.history.abroad(t, r.Zxid.Epoch())}
 			w.checks.commit(f, &r)
 		}},
 		{"I-43", "an ack leaves after a failed disk", func(w *World, l, f *node, b *book) {

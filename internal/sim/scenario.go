@@ -44,6 +44,7 @@ type Limits struct {
 	Inflight     int   // records sent to a learner and not acked
 	BatchCount   int
 	MaxPending   int
+	Bytes        int // of one batch, and twice that under way to a learner
 	DiffMin      int64
 	LazyLoop     time.Duration // now and then a loop runs so late
 	CounterSoft  uint32
@@ -118,6 +119,9 @@ func (w *World) coreConfig(n *node) zab.Config {
 	cfg.TickTime = time.Second
 	cfg.TailBytes, cfg.InflightCount, cfg.BatchCount, cfg.MaxPending = l.Tail, l.Inflight, l.BatchCount, l.MaxPending
 	cfg.InflightBytes, cfg.BatchBytes = 1<<20, 64<<10
+	if l.Bytes > 0 {
+		cfg.InflightBytes, cfg.BatchBytes = 2*l.Bytes, l.Bytes
+	}
 	cfg.DiffMinBytes = l.DiffMin
 	cfg.CounterSoft, cfg.CounterHard = l.CounterSoft, l.CounterHard
 	if l.HbInterval > 0 {
@@ -168,7 +172,7 @@ func (sc *Scenario) settings() []setting {
 		timeSetting("length", &sc.Length), intSetting("segment", &l.Segment), intSetting("snaptxns", &l.SnapTxns),
 		intSetting("retainsnaps", &l.RetainSnaps), intSetting("retainlog", &l.RetainLog), intSetting("chunk", &l.Chunk),
 		intSetting("tail", &l.Tail), intSetting("inflight", &l.Inflight), intSetting("batch", &l.BatchCount),
-		intSetting("maxpending", &l.MaxPending), intSetting("diffmin", &l.DiffMin), timeSetting("lazyloop", &l.LazyLoop),
+		intSetting("maxpending", &l.MaxPending), intSetting("bytes", &l.Bytes), intSetting("diffmin", &l.DiffMin), timeSetting("lazyloop", &l.LazyLoop),
 		intSetting("countersoft", &l.CounterSoft), intSetting("counterhard", &l.CounterHard), timeSetting("finalizewait", &l.FinalizeWait),
 		intSetting("initlimit", &l.InitLimit), timeSetting("hbinterval", &l.HbInterval),
 	}

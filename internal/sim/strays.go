@@ -21,13 +21,14 @@ func (n *node) remember(ev zab.Received) {
 }
 
 // stray tells the core once more what came before over another connection, or in another epoch: nothing may follow from it (I-22). The
-// core is given the time first, so that what is due anyhow is done before.
+// core is given what waits and the time first, so that what is due anyhow is done before.
 func (n *node) stray() {
 	if n.core == nil || len(n.past) == 0 {
 		return
 	}
-	life := n.life
-	n.turn(nil)
+	life, evs := n.life, n.inbox
+	n.inbox = nil
+	n.turn(evs)
 	if n.life != life || n.w.fail != nil || n.core.Deadline() <= n.now() {
 		return
 	}

@@ -41,8 +41,12 @@ func (n *node) hello(purpose zab.Purpose, target zab.ServerID) *zab.Hello {
 
 // strange reports what is wrong with the other side's hello.
 func (n *node) strange(h *zab.Hello, want zab.ServerID) bool {
-	return h.Target != n.id || h.Self == n.id || want != 0 && h.Self != want ||
-		n.clusterID != 0 && h.ClusterID != 0 && n.clusterID != h.ClusterID
+	return h.Target != n.id || h.Self == n.id || want != 0 && h.Self != want || n.foreign(h)
+}
+
+// foreign reports whether the hello is from another cluster.
+func (n *node) foreign(h *zab.Hello) bool {
+	return n.clusterID != 0 && h.ClusterID != 0 && n.clusterID != h.ClusterID
 }
 
 // newer reports whether a connection with hello h replaces one with hello old.
@@ -57,28 +61,29 @@ func newer(h, old *zab.Hello) bool {
 }
 
 // greet says our hello on a connection that we dialled, and takes the answer.
-func (n *node) greet(e *end, ours *zab.Hello, done func(ok, active bool)) {
+func (n *node) greet(e *end, ours *zab.Hello, done func(ok, active, foreign bool)) {
 	finished := false
-	finish := func(ok, active bool) {
+	finish := func(ok, active, foreign bool) {
 		if !finished {
 			finished = true
-			done(ok, active)
+			done(ok, active, foreign)
 		}
 	}
-	e.onDown = func(active bool) { finish(false, active) }
+	e.onDown = func(active bool) { finish(false, active, false) }
 	e.onFrame = func(pk zab.Packet, _ txn.Epoch) {
 		h, ok := pk.(*zab.Hello)
+		bye, refused := pk.(*zab.Bye)
 		if !ok || n.strange(h, ours.Target) {
 			e.cut()
-			finish(false, false)
+			finish(false, false, ok && n.foreign(h) || refused && bye.Code == zab.ByeWrongCluster)
 			return
 		}
-		finish(true, false)
+		finish(true, false, false)
 	}
 	n.soon(helloLimit, func() {
 		if !finished {
 			e.cut()
-			finish(false, false)
+			finish(false, false, false)
 		}
 	})
 	e.send(0, ours)
@@ -98,6 +103,9 @@ func (n *node) welcome(e *end, purpose zab.Purpose, done func(h *zab.Hello)) {
 		if n.strange(h, 0) {
 			e.send(0, &zab.Bye{Code: zab.ByeWrongCluster, Text: "refused"})
 			e.shut()
+			if mp := n.mesh[h.Self]; purpose == zab.ForElection && mp != nil && mp.conn == nil && n.foreign(h) {
+				n.put(zab.MeshDown{Peer: h.Self, Foreign: true})
+			}
 			return
 		}
 		e.send(0, n.hello(purpose, h.Self))
@@ -146,7 +154,7 @@ func (n *node) dial(to zab.ServerID) {
 			failed(active)
 			return
 		}
-		n.greet(e, n.hello(zab.ForData, to), func(ok, active bool) {
+		n.greet(e, n.hello(zab.ForData, to), func(ok, active, _ bool) {
 			if ok && d.cancelled {
 				e.cut()
 				ok = false

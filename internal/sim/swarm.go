@@ -86,6 +86,34 @@ var faults = []fault{
 		func(a, _ int) []string { return text("disk %d free", a) }},
 	{"rot", 8 * time.Second, 300 * time.Millisecond, func(_ *rand.Rand, a, _ int) []string { return text("rot %d", a) },
 		func(a, _ int) []string { return []string{fmt.Sprintf("kill %d", a), fmt.Sprintf("start %d", a)} }},
+	{"backup", 3 * time.Second, 0, func(_ *rand.Rand, a, _ int) []string { return text("backup %d", a) }, nil},
+	{"backup, then restore", 4 * time.Second, 3 * time.Second, func(_ *rand.Rand, a, _ int) []string { return text("backup %d", a) },
+		func(a, _ int) []string { return text("restore %d", a) }},
+	{"another cluster's folder", 9 * time.Second, 2 * time.Second, func(_ *rand.Rand, a, _ int) []string { return text("swap %d", a) },
+		func(a, _ int) []string { return text("return %d", a) }},
+	{"garble", 2 * time.Second, 0, func(_ *rand.Rand, a, b int) []string { return text("garble %d %d", a, b) }, nil},
+	{"little room", 5 * time.Second, 2500 * time.Millisecond, func(r *rand.Rand, a, _ int) []string {
+		return text("disk %d room %d", a, r.IntN(400<<10))
+	}, func(a, _ int) []string { return text("disk %d free", a) }},
+	{"crawl", 9 * time.Second, 6 * time.Second, func(r *rand.Rand, a, _ int) []string {
+		return text("disk %d slow %v", a, between(r, 200*time.Millisecond, 1500*time.Millisecond).Round(time.Millisecond))
+	}, func(a, _ int) []string { return text("disk %d slow 0s", a) }},
+	{"one way", 8 * time.Second, 5 * time.Second, func(_ *rand.Rand, a, b int) []string { return text("block %d %d", a, b) },
+		func(a, b int) []string { return text("open %d %d", a, b) }},
+	{"deaf", 10 * time.Second, 4 * time.Second, func(_ *rand.Rand, a, _ int) []string { return text("block all %d", a) },
+		func(a, _ int) []string { return text("open all %d", a) }},
+	{"dumb", 10 * time.Second, 4 * time.Second, func(_ *rand.Rand, a, _ int) []string { return text("block %d all", a) },
+		func(a, _ int) []string { return text("open %d all", a) }},
+	{"pause", 7 * time.Second, 1500 * time.Millisecond, func(_ *rand.Rand, a, _ int) []string { return text("pause %d", a) },
+		func(a, _ int) []string { return text("thaw %d", a) }},
+	{"suspend", 9 * time.Second, 5 * time.Second, func(_ *rand.Rand, a, _ int) []string {
+		return []string{fmt.Sprintf("freeze %d", a), fmt.Sprintf("block %d all", a), fmt.Sprintf("block all %d", a)}
+	}, func(a, _ int) []string {
+		return []string{fmt.Sprintf("open %d all", a), fmt.Sprintf("open all %d", a), fmt.Sprintf("thaw %d", a)}
+	}},
+	{"wall leap", 9 * time.Second, 0, func(r *rand.Rand, a, _ int) []string {
+		return text("wall %d %v", a, (between(r, 0, 2000*time.Hour) - 1000*time.Hour).Round(time.Second))
+	}, nil},
 	{"wipe", 10 * time.Second, 500 * time.Millisecond, func(_ *rand.Rand, a, _ int) []string { return text("wipe %d", a) },
 		func(a, _ int) []string { return text("start %d", a) }},
 	{"stop", 7 * time.Second, 600 * time.Millisecond, func(_ *rand.Rand, a, _ int) []string { return text("stop %d", a) },
@@ -158,6 +186,9 @@ func drawLimits(r *rand.Rand) Limits {
 	}
 	if chance(r, 6) {
 		l.MaxPending = 2 + r.IntN(6)
+	}
+	if chance(r, 5) {
+		l.Bytes = 300 + r.IntN(4000)
 	}
 	if chance(r, 3) {
 		l.DiffMin = 1

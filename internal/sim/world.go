@@ -49,7 +49,8 @@ type World struct {
 	traps      []trap
 	few        []*node // the minority of a schedule
 
-	step    int // next line of the schedule
+	swapEnd time.Duration // when a server last got its own folder back
+	step    int           // next line of the schedule
 	waited  time.Duration
 	revive  bool // processes that end are started again
 	ending  bool // faults are over
@@ -214,6 +215,10 @@ func (w *World) finish() {
 	w.ending, w.healed = true, w.now
 	w.heal()
 	for _, n := range w.nodes {
+		w.giveBack(n)
+		if w.checks.book(n).rotten { // what rots under a running server shows at its next start; nobody scrubs
+			n.kill()
+		}
 		w.repair(n)
 		n.thaw()
 		n.start()

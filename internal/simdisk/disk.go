@@ -159,6 +159,29 @@ func (d *Disk) Survivor() *Disk {
 	return out
 }
 
+// Copy returns a disk that holds what can be read on this one, all of it durable, as after copying the files elsewhere. d is not changed.
+func (d *Disk) Copy() *Disk {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	out := NewDisk(0)
+	maps.Copy(out.dirs, d.dirs)
+	for name, n := range d.names {
+		c := newInode()
+		maps.Copy(c.cache, n.cache)
+		maps.Copy(c.platter, n.cache)
+		c.size, c.platterSize, c.reserved = n.size, n.size, n.reserved
+		out.names[name], out.durable[name] = c, c
+	}
+	return out
+}
+
+// Used returns how many bytes the files take.
+func (d *Disk) Used() int64 {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.used()
+}
+
 // SetCapacity changes the size of the disk in bytes; 0 is no limit.
 func (d *Disk) SetCapacity(bytes int64) {
 	d.mu.Lock()
