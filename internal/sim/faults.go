@@ -244,7 +244,7 @@ func (w *World) diskFault(args []string) bool {
 			n.disk.SetCapacity(0)
 		case "cut":
 			k, _ := strconv.Atoi(args[2])
-			if n.up {
+			if !n.off { // also before a start
 				n.disk.CrashAt(n.disk.Steps() + k)
 			}
 		case "fail":
