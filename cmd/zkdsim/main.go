@@ -194,7 +194,7 @@ func one(f *flags, out io.Writer, sc *sim.Scenario) (bool, error) {
 
 // printRules reads the repository that is the working directory.
 func printRules(f *flags, out io.Writer) error {
-	rows, err := rules.Table(".", nil)
+	rows, err := rules.Table(".", mutant.All())
 	if err != nil {
 		return err
 	}

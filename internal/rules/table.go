@@ -8,6 +8,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/zkd-project/zkd/internal/mutant"
 )
 
 // Row is what shows that one rule is kept.
@@ -17,12 +19,6 @@ type Row struct {
 	Mutants   []string
 	Tests     []string // folder.TestName, or the path of a story
 	Waits     string   // what a rule that is not built waits for
-}
-
-// Mutant is a name and the rules that it breaks.
-type Mutant struct {
-	Name  string
-	Rules []string
 }
 
 // The files, below the root of the repository.
@@ -37,7 +33,7 @@ const (
 var ruleRow = regexp.MustCompile(`(?m)^\| ((?:R-|[ODSXL])\d+)(?: ○)? \|`)
 
 // Table reads the repository at root. A rule that is named somewhere and that the protocol does not have is an error.
-func Table(root string, mutants []Mutant) ([]Row, error) {
+func Table(root string, mutants []mutant.Mutant) ([]Row, error) {
 	protocol, err := os.ReadFile(filepath.Join(root, protocolFile))
 	if err != nil {
 		return nil, err

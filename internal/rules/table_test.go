@@ -8,12 +8,14 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/zkd-project/zkd/internal/mutant"
 )
 
 const root = "../.."
 
 func TestEveryRuleHasSomethingThatShowsIt(t *testing.T) {
-	rows, err := Table(root, nil)
+	rows, err := Table(root, mutant.All())
 	require.NoError(t, err)
 	require.Greater(t, len(rows), 130)
 	kinds := map[byte]int{}
@@ -28,7 +30,7 @@ func TestEveryRuleHasSomethingThatShowsIt(t *testing.T) {
 }
 
 func TestTheDocumentHasTheTableOfToday(t *testing.T) {
-	rows, err := Table(root, nil)
+	rows, err := Table(root, mutant.All())
 	require.NoError(t, err)
 	have, err := written(root)
 	require.NoError(t, err)
