@@ -549,6 +549,10 @@ func (p *Peer) Status() zab.Status { return *p.status.Load() }
 // edge is frozen.
 func (p *Peer) Submit(reqs []txn.Request) { p.inbox.put(zab.Submit{Requests: reqs}) }
 
+// HandOver asks this server, if it leads, to let another one lead: the one that is furthest along. It does not wait; the log tells what
+// comes of it.
+func (p *Peer) HandOver() { p.inbox.put(zab.HandOver{}) }
+
 // Sync asks for a leadership round; Edge.Synced answers with the id.
 func (p *Peer) Sync(id uint64) { p.inbox.put(zab.SyncAsked{ID: id}) }
 

@@ -1,6 +1,7 @@
 package quorum
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/zkd-project/zkd/internal/mutant"
@@ -78,6 +79,7 @@ type Node struct {
 	lead      txn.Epoch // established epoch as last told
 	draining  bool      // as last told
 	beenUp    bool      // the role has been established
+	handed    bool      // this server led and has handed over, and serves nobody since
 	served    bool      // the role opened this server for clients
 	batch     []zab.Event
 	held      []heldConn
@@ -168,6 +170,11 @@ func (n *Node) take(now zab.Instant, ev zab.Event) bool {
 		n.onSnapshotTaken(ev)
 	case zab.Stop:
 		n.stopping = true
+	case zab.HandOver:
+		if n.core == nil || n.role != zab.Leading {
+			n.add(zab.Note{Level: zab.Warn, Message: zab.NoteHandover, Reason: "this server does not lead"})
+			return false
+		}
 	case zab.Submit, zab.SyncAsked, zab.RevalidateAsked:
 		return n.onClient(ev)
 	}
@@ -232,6 +239,11 @@ func (n *Node) flush(now zab.Instant) {
 			n.served = true
 			if n.lost {
 				n.failover, n.lost = now.Sub(n.lostAt), false
+			}
+			if n.handed {
+				n.handed = false
+				list = append(list, zab.Note{Message: zab.NoteHandedOver, Role: n.role, Peer: n.try.leader, Epoch: n.core.Established(),
+					Reason: fmt.Sprintf("clients here waited %v", n.failover)})
 			}
 		case zab.Freeze: // a core's own, while its role goes on
 			if n.served {

@@ -114,6 +114,7 @@ func (n *Node) leaveRole(now zab.Instant, leave zab.Leave) {
 	n.keepTotals()
 	leader, epoch, up, kind, role := n.try.leader, n.lead, n.beenUp, n.try.kind, n.role
 	n.core, n.left, n.giveUp = nil, leave, ""
+	n.handed = n.handed || role == zab.Leading && leave.Designated != 0
 	n.lead, n.draining = 0, false
 	if !up && (kind == elected || kind == join) {
 		n.failures++

@@ -184,6 +184,7 @@ const (
 	NoteRefused     = "peer refused"       // with reason
 	NoteWaiting     = "waiting for voters" // founding or quorum, says for whom
 	NoteHandover    = "handing over"
+	NoteHandedOver  = "handed over" // at the old leader, when it serves again, with who leads and how long clients waited
 	NoteStepDown    = "stepping down"
 	NoteRecovering  = "recovering"
 	NoteReadmitted  = "readmitted"

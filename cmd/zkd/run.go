@@ -5,9 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
+	"os/signal"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
+	"syscall"
 	"time"
 
 	"go.uber.org/zap"
@@ -163,6 +167,9 @@ func (n *node) run(ctx context.Context) error {
 		stopPeer()
 		served <- err
 	}()
+	var waits sync.WaitGroup
+	defer waits.Wait()
+	waits.Go(func() { n.obey(sctx) })
 	n.log.Info("started", zap.String("version", version()), zap.Uint8("sid", uint8(n.cfg.Self)), zap.String("clients", n.ln.Addr().String()),
 		zap.String("dataDir", absolute(n.cfg.DataDir)), zap.Int("servers", len(n.cfg.Servers)))
 	err := n.peer.Run(pctx)
@@ -174,6 +181,22 @@ func (n *node) run(ctx context.Context) error {
 		n.log.Info("stopped")
 	}
 	return err
+}
+
+// obey carries out an operator's signals until ctx ends: SIGUSR1 asks a leader to hand over.
+func (n *node) obey(ctx context.Context) {
+	orders := make(chan os.Signal, 1)
+	signal.Notify(orders, syscall.SIGUSR1)
+	defer signal.Stop(orders)
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-orders:
+			n.log.Info("handover ordered")
+			n.peer.HandOver()
+		}
+	}
 }
 
 func absolute(path string) string {

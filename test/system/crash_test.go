@@ -326,3 +326,38 @@ func TestSessionsGetAFullTimeoutFromANewLeader(t *testing.T) {
 	require.Greater(t, took, 3900*time.Millisecond, "earlier than a full timeout from the new leader's establishment")
 	t.Logf("saw: a session of 4 s, tick 2 s, expired %v after the new leader was seen", took.Round(100*time.Millisecond))
 }
+
+// TestAnOrderedHandover: SIGUSR1 to the leader. Nothing is lost, the sessions live, the old leader stays as a follower, and writes stand still
+// only for a moment. The figure is for people; what is asserted has room for a loaded machine.
+func TestAnOrderedHandover(t *testing.T) {
+	c := newCluster(t, 3)
+	c.start()
+	s := startStream(t, 4, c.procs...)
+	s.goesOn()
+	rounds := 3
+	if long {
+		rounds = 30
+	}
+	var waited []string
+	for range rounds {
+		old := c.leader()
+		const told = "clients here waited "
+		before := strings.Count(old.logText(), told)
+		old.signal(syscall.SIGUSR1)
+		eventually(t, "the order is carried out", func() bool { return strings.Count(old.logText(), told) > before })
+		text := old.logText()
+		line, _, _ := strings.Cut(text[strings.LastIndex(text, told)+len(told):], `"`)
+		waited = append(waited, line)
+		eventually(t, "the old leader follows", func() bool { return old.mode() == "follower" })
+		require.True(t, old.running())
+		s.goesOn()
+	}
+	follower := c.others(c.leader())[0]
+	follower.signal(syscall.SIGUSR1)
+	eventually(t, "a follower says that it cannot", func() bool { return strings.Contains(follower.logText(), "this server does not lead") })
+	for _, k := range s.counters {
+		require.Less(t, time.Duration(k.longest.Load()), 2*time.Second, "writes stood still")
+	}
+	s.check(c.leader())
+	t.Logf("saw: %d handovers; at the old leaders clients waited %v; digest %s", rounds, waited, c.sameDigest())
+}
