@@ -12,6 +12,7 @@ import (
 // drain is a handover under way. It belongs to this leadership and dies with it.
 type drain struct {
 	target zab.ServerID // 0: nobody else can lead, the own history is brought to an end as far as possible
+	why    string
 	stop   bool         // a graceful stop: this server leaves, whatever becomes of it
 	alone  bool         // without a target, this server leads again in a new epoch
 	until  zab.Instant
@@ -27,6 +28,15 @@ type stuck struct {
 	since, last zab.Instant
 }
 
+// Why leadership is handed over.
+const (
+	whyStop    = "stopping"
+	whyOrder   = "ordered"
+	whyDisk    = "the disk is low"
+	whyCounter = "a new epoch: the counter of this one is nearly used up"
+	whyStuck   = "a new epoch: a voter has promised a later one elsewhere"
+)
+
 // reepochDelay is how long a stuck voter keeps coming before this leader gives itself a new epoch; who has not come for several times
 // as long is not stuck any more.
 const reepochDelay = 2 * time.Second
@@ -41,16 +51,17 @@ func (l *Leader) onStuck(id zab.ServerID, accepted txn.Epoch) {
 		l.stuck = stuck{since: l.now}
 	}
 	l.stuck.accepted, l.stuck.last = max(l.stuck.accepted, accepted), l.now
-	if l.phase == zab.Broadcast && l.drain == nil && l.now.Sub(l.stuck.since) >= reepochDelay {
-		l.startDrain(&drain{alone: true, raise: l.stuck.accepted})
+	if l.phase == zab.Broadcast && l.drain == nil && l.now.Sub(l.stuck.since) >= reepochDelay && l.local.MayReepoch(l.now) {
+		l.startDrain(&drain{why: whyStuck, alone: true, raise: l.stuck.accepted})
 	}
 }
 
 // beginDrain stops taking writes and looks for a successor: want, or the best that is in step (§16.1). A stop goes on without one.
-func (l *Leader) beginDrain(want zab.ServerID, stop bool) {
+func (l *Leader) beginDrain(want zab.ServerID, why string) {
+	stop := why == whyStop
 	if d := l.drain; d != nil {
 		if stop && !d.stop {
-			d.stop = true
+			d.stop, d.why = true, why
 			if d.target == 0 {
 				d.target = l.successor(0)
 			}
@@ -64,17 +75,17 @@ func (l *Leader) beginDrain(want zab.ServerID, stop bool) {
 		return
 	}
 	target := l.successor(want)
-	if target == 0 && !stop && (l.counterLeft() > 0 && !l.soft()) {
-		l.note(zab.Note{Level: zab.Warn, Message: zab.NoteHandover, Peer: want, Reason: "nobody can take over"})
+	if target == 0 && !stop && why != whyCounter {
+		l.note(zab.Note{Level: zab.Warn, Message: zab.NoteHandover, Peer: want, Reason: why + ", but nobody can take over"})
 		return
 	}
-	l.startDrain(&drain{target: target, stop: stop, alone: target == 0})
+	l.startDrain(&drain{target: target, why: why, stop: stop, alone: target == 0})
 }
 
 func (l *Leader) startDrain(d *drain) {
 	d.until = l.now.Add(l.cfg.HandoverLimit)
 	l.drain = d
-	l.note(zab.Note{Message: zab.NoteHandover, Peer: d.target, Zxid: l.local.Hist.End.Zxid})
+	l.note(zab.Note{Message: zab.NoteHandover, Peer: d.target, Zxid: l.local.Hist.End.Zxid, Reason: d.why})
 }
 
 // raised reports whether the promise that the next epoch must be above is on disk.
@@ -129,6 +140,9 @@ func (l *Leader) drainOn() {
 	switch {
 	case quiet && ready:
 		if l.raised(d) {
+			if d.why == whyStuck {
+				l.local.Reepoched(l.now)
+			}
 			l.handOver(d)
 		}
 	case l.now < d.until:
@@ -167,6 +181,6 @@ func (l *Leader) onDisk(ev zab.Disk) {
 		return
 	}
 	if x := l.byID[l.successor(0)]; x != nil && !x.diskLow {
-		l.beginDrain(x.id, false)
+		l.beginDrain(x.id, whyDisk)
 	}
 }

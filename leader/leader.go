@@ -153,9 +153,9 @@ func (l *Leader) on(ev zab.Event) {
 	case zab.Disk:
 		l.onDisk(ev)
 	case zab.Stop:
-		l.beginDrain(0, true)
+		l.beginDrain(0, whyStop)
 	case zab.HandOver:
-		l.beginDrain(ev.Target, false)
+		l.beginDrain(ev.Target, whyOrder)
 	}
 	// DiskDone needs nothing: advance asks Local. Tick only brings the time.
 }

@@ -87,7 +87,7 @@ func (l *Leader) pace() {
 		l.ping()
 		l.askDigest()
 		if left := l.counterLeft(); l.phase == zab.Broadcast && (left == 0 || l.soft() && l.pending()+l.preparing == 0) {
-			l.beginDrain(0, false)
+			l.beginDrain(0, whyCounter)
 		}
 	}
 }

@@ -40,6 +40,7 @@ type Config struct {
 	DiskWarn      time.Duration
 	HandoverLimit time.Duration // draining before a handover is given up
 	HandoverGrace time.Duration // how long a designated vote holds
+	ReepochGap    time.Duration // at least so long between two new epochs for the sake of a stuck voter
 
 	BatchBytes      int // of one PROPOSE frame and of one log batch
 	BatchCount      int
@@ -65,7 +66,7 @@ func DefaultConfig() Config {
 		DialTimeout: 250 * time.Millisecond, ConnectRetry: 5 * time.Millisecond, ConnectMax: 100 * time.Millisecond, ConnectLimit: time.Second,
 		ElectionGap: 200 * time.Millisecond, Penalty: 5 * time.Second, JoinProbe: 300 * time.Millisecond,
 		EpochWait: 2 * time.Second, ProposalStall: 3 * time.Second, DiskStall: 2 * time.Second, DiskWarn: 500 * time.Millisecond,
-		HandoverLimit: 500 * time.Millisecond, HandoverGrace: 300 * time.Millisecond,
+		HandoverLimit: 500 * time.Millisecond, HandoverGrace: 300 * time.Millisecond, ReepochGap: time.Minute,
 		BatchBytes: 1 << 20, BatchCount: 1000, InflightBytes: 16 << 20, InflightCount: 4096, TailBytes: 32 << 20,
 		MaxPending: 10_000, MaxPendingBytes: 64 << 20, LagForHandover: 1 << 20,
 		DiffMinBytes: 256 << 20, DiffMaxRatio: 0.5, MaxSnapSends: 2,

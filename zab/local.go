@@ -22,6 +22,9 @@ type Local struct {
 	DiskLow     bool
 	DiskFull    bool
 
+	reepoched   bool
+	reepochedAt Instant
+
 	fx      *Effects
 	lastID  uint64
 	doneID  uint64
@@ -150,6 +153,15 @@ func (l *Local) Done(ev DiskDone) bool {
 	l.doneID = max(l.doneID, ev.ID)
 	return n > 0
 }
+
+// MayReepoch reports whether so long has passed since this server gave itself a new epoch for the sake of a stuck voter that it may do it again
+// a voter that goes on promising must not keep the ensemble from its work.
+func (l *Local) MayReepoch(now Instant) bool {
+	return !l.reepoched || now.Sub(l.reepochedAt) >= l.Cfg.ReepochGap
+}
+
+// Reepoched notes that it does.
+func (l *Local) Reepoched(now Instant) { l.reepoched, l.reepochedAt = true, now }
 
 // IsDone reports whether the operation is on disk.
 func (l *Local) IsDone(id uint64) bool { return id <= l.doneID }

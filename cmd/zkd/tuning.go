@@ -28,6 +28,7 @@ var tuning = map[string]func(*peer.Config, string) error{
 	"proposalStall":   duration(func(c *zab.Config) *time.Duration { return &c.ProposalStall }),
 	"diskStall":       duration(func(c *zab.Config) *time.Duration { return &c.DiskStall }),
 	"handoverLimit":   duration(func(c *zab.Config) *time.Duration { return &c.HandoverLimit }),
+	"reepochGap":      duration(func(c *zab.Config) *time.Duration { return &c.ReepochGap }),
 	"handoverGrace":   duration(func(c *zab.Config) *time.Duration { return &c.HandoverGrace }),
 	"batchBytes":      count(func(c *zab.Config) *int { return &c.BatchBytes }),
 	"batchCount":      count(func(c *zab.Config) *int { return &c.BatchCount }),

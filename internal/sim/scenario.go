@@ -123,6 +123,7 @@ func (w *World) coreConfig(n *node) zab.Config {
 		cfg.InflightBytes, cfg.BatchBytes = 2*l.Bytes, l.Bytes
 	}
 	cfg.DiffMinBytes = l.DiffMin
+	cfg.ReepochGap = 10 * time.Second // a run is not long enough for a minute
 	cfg.CounterSoft, cfg.CounterHard = l.CounterSoft, l.CounterHard
 	if l.HbInterval > 0 {
 		cfg.HbInterval = l.HbInterval

@@ -314,5 +314,12 @@ func (w *World) onNote(_ *node, note zab.Note) {
 		w.syncs[note.Peer] = synced{mode: mode, times: w.syncs[note.Peer].times + 1}
 	case zab.NoteReadmitted, zab.NoteRecovering, zab.NoteHandover:
 		w.count(strings.ReplaceAll(note.Message, " ", "-"))
+		switch {
+		case note.Message != zab.NoteHandover:
+		case strings.Contains(note.Reason, "nearly used up"):
+			w.count("rolled-over")
+		case strings.Contains(note.Reason, "promised a later one"):
+			w.count("unstuck")
+		}
 	}
 }
