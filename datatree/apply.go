@@ -27,18 +27,19 @@ func (e Events) add(t proto.EventType, n *Node) Events {
 
 func unfit(what, path string) error { return fmt.Errorf("%w: %s %s", ErrUnfit, what, path) }
 
-// Create puts a node in; millis is the transaction's time. It returns the node.
-func (t *Tree) Create(zxid txn.Zxid, millis int64, c *txn.Create, events Events) (*Node, Events, error) {
+// Create puts a node in; millis is the transaction's time. It returns the node's Stat
+// before quotas are charged, which may change its data.
+func (t *Tree) Create(zxid txn.Zxid, millis int64, c *txn.Create, events Events) (proto.Stat, Events, error) {
 	parent := t.nodes.get(proto.Parent(c.Path))
 	switch {
 	case proto.ValidatePath(c.Path) != nil:
-		return nil, events, unfit("create of", c.Path)
+		return proto.Stat{}, events, unfit("create of", c.Path)
 	case t.nodes.get(c.Path) != nil:
-		return nil, events, unfit("create of existing", c.Path)
+		return proto.Stat{}, events, unfit("create of existing", c.Path)
 	case parent == nil:
-		return nil, events, unfit("create without a parent of", c.Path)
+		return proto.Stat{}, events, unfit("create without a parent of", c.Path)
 	case parent.Ephemeral():
-		return nil, events, unfit("create below an ephemeral of", c.Path)
+		return proto.Stat{}, events, unfit("create below an ephemeral of", c.Path)
 	}
 	n := newNode(c.Path, c.Data, t.lists.intern(c.ACL))
 	n.czxid, n.mzxid, n.pzxid = zxid, zxid, zxid
@@ -53,8 +54,9 @@ func (t *Tree) Create(zxid txn.Zxid, millis int64, c *txn.Create, events Events)
 			p.pzxid = max(p.pzxid, zxid)
 		}
 	})
+	stat := n.Stat()
 	t.quotaCreated(n)
-	return n, events.add(proto.EventNodeCreated, n).add(proto.EventNodeChildrenChanged, parent), nil
+	return stat, events.add(proto.EventNodeCreated, n).add(proto.EventNodeChildrenChanged, parent), nil
 }
 
 // Delete takes a node without children out.
@@ -78,19 +80,20 @@ func (t *Tree) Delete(zxid txn.Zxid, path string, events Events) (Events, error)
 	return events.add(proto.EventNodeDeleted, n).add(proto.EventNodeChildrenChanged, parent), nil
 }
 
-// SetData replaces a node's data. It returns the new node.
-func (t *Tree) SetData(zxid txn.Zxid, millis int64, s *txn.SetData, events Events) (*Node, Events, error) {
+// SetData replaces a node's data. It returns its Stat before quotas are charged.
+func (t *Tree) SetData(zxid txn.Zxid, millis int64, s *txn.SetData, events Events) (proto.Stat, Events, error) {
 	n := t.nodes.get(s.Path)
 	if n == nil {
-		return nil, events, unfit("setData of missing", s.Path)
+		return proto.Stat{}, events, unfit("setData of missing", s.Path)
 	}
 	was := len(n.payload)
 	n = t.change(n, func(n *Node) {
 		n.setData(s.Data)
 		n.version, n.mzxid, n.mtime = s.Version, zxid, millis
 	})
+	stat := n.Stat()
 	t.charge(s.Path, 0, int64(len(n.payload)-was))
-	return n, events.add(proto.EventNodeDataChanged, n), nil
+	return stat, events.add(proto.EventNodeDataChanged, n), nil
 }
 
 // ShowConfig makes text the data of /zookeeper/config, as of millis. It is no transaction: every server shows what it was started with.
@@ -103,16 +106,16 @@ func (t *Tree) ShowConfig(text string, millis int64) {
 	}
 }
 
-// SetACL replaces a node's ACL. It returns the new node and makes no event.
-func (t *Tree) SetACL(s *txn.SetACL) (*Node, error) {
+// SetACL replaces a node's ACL. It returns its Stat and makes no event.
+func (t *Tree) SetACL(s *txn.SetACL) (proto.Stat, error) {
 	n := t.nodes.get(s.Path)
 	if n == nil {
-		return nil, unfit("setACL of missing", s.Path)
+		return proto.Stat{}, unfit("setACL of missing", s.Path)
 	}
 	was := n.acl
 	n = t.change(n, func(n *Node) { n.acl, n.aversion = t.lists.intern(s.ACL), s.Aversion })
 	t.lists.release(was)
-	return n, nil
+	return n.Stat(), nil
 }
 
 // DeleteOwned takes out every ephemeral of a session, in the order of their paths.

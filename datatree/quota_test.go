@@ -5,6 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/zkd-project/zkd/proto"
 	"github.com/zkd-project/zkd/txn"
 )
 
@@ -30,6 +31,21 @@ func (w *world) quota(p, limits string) {
 	w.create(quotaRoot+p, 0)
 	w.create(quotaRoot+p+limitsName, 0, []byte(limits)...)
 	w.create(quotaRoot+p+statsName, 0, []byte("whatever")...)
+}
+
+// A stats node's data is replaced at once, and whoever wrote it is told of what was written: its Stat is of before.
+func TestStatOfAWriteIsOfBeforeTheCharge(t *testing.T) {
+	w := newWorld(t)
+	w.create(quotaRoot+"/zookeeper", 0)
+	w.create(quotaRoot+"/zookeeper"+limitsName, 0, []byte("count=9")...)
+	stats := quotaRoot + "/zookeeper" + statsName
+	stat, _, err := w.Create(w.zxid+1, 1, &txn.Create{Path: stats, Data: make([]byte, 100), ACL: proto.OpenACL()}, nil)
+	require.NoError(t, err)
+	require.EqualValues(t, 100, stat.DataLength)
+	stat, _, err = w.SetData(w.zxid+2, 2, &txn.SetData{Path: stats, Data: make([]byte, 200), Version: 1}, nil)
+	require.NoError(t, err)
+	require.EqualValues(t, 200, stat.DataLength)
+	require.Less(t, len(w.data(stats)), 50)
 }
 
 func TestQuotaCountsWhatItsSubtreeHolds(t *testing.T) {

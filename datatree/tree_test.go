@@ -100,11 +100,10 @@ func TestStatFields(t *testing.T) {
 	require.Equal(t, []Event{{proto.EventNodeDataChanged, "/a", proto.OpenACL()}}, []Event(events))
 	_, null := w.Get("/a").Data()
 	require.True(t, null)
-	n, err := w.SetACL(&txn.SetACL{Path: "/a", ACL: []proto.ACL{{Perms: 1, ID: proto.AnyoneID}}, Aversion: 1})
+	stat, err := w.SetACL(&txn.SetACL{Path: "/a", ACL: []proto.ACL{{Perms: 1, ID: proto.AnyoneID}}, Aversion: 1})
 	require.NoError(t, err)
 	require.Equal(t, proto.Stat{Czxid: 1, Mzxid: 6, Pzxid: 5, Ctime: 1, Mtime: 60, Version: 1, Aversion: 1, Cversion: 4, NumChildren: 2},
-		n.Stat())
-	require.Equal(t, "/a", n.Path())
+		stat)
 }
 
 func TestEventsOfCreateAndDelete(t *testing.T) {

@@ -76,22 +76,18 @@ func (m *Machine) apply(res *Result) (err error) {
 
 // applyOp carries out one operation on the tree and returns the Stat that it leaves behind.
 func (m *Machine) applyOp(res *Result, body txn.Body) (stat proto.Stat, err error) {
-	var n *datatree.Node
 	switch b := body.(type) {
 	case *txn.Create:
-		n, res.Events, err = m.tree.Create(res.Zxid, res.Txn.Time, b, res.Events)
+		stat, res.Events, err = m.tree.Create(res.Zxid, res.Txn.Time, b, res.Events)
 	case *txn.Delete:
 		res.Events, err = m.tree.Delete(res.Zxid, b.Path, res.Events)
 	case *txn.SetData:
-		n, res.Events, err = m.tree.SetData(res.Zxid, res.Txn.Time, b, res.Events)
+		stat, res.Events, err = m.tree.SetData(res.Zxid, res.Txn.Time, b, res.Events)
 	case *txn.SetACL:
-		n, err = m.tree.SetACL(b)
+		stat, err = m.tree.SetACL(b)
 	case *txn.Check:
 	default:
 		return stat, fmt.Errorf("%w: body %T", datatree.ErrUnfit, body)
-	}
-	if n != nil {
-		stat = n.Stat()
 	}
 	return stat, err
 }
