@@ -61,6 +61,12 @@ func (k *known) comparableLines(word, text string, side int) []string {
 			key, _, _ := strings.Cut(line, ": ")
 			return key == "Node count" || key == "Connections" || key == "Outstanding" || key == "Clients:" || key == "Mode" && !k.ensemble
 		})
+	case "wchs": // the original goes on counting connections that watched something once
+		for i, line := range out {
+			if _, rest, ok := strings.Cut(line, " connections watching "); ok {
+				out[i] = rest
+			}
+		}
 	case "cons":
 		out = k.consLines(out, side)
 	case "dump":
