@@ -13,8 +13,8 @@ import (
 type drain struct {
 	target zab.ServerID // 0: nobody else can lead, the own history is brought to an end as far as possible
 	why    string
-	stop   bool         // a graceful stop: this server leaves, whatever becomes of it
-	alone  bool         // without a target, this server leads again in a new epoch
+	stop   bool // a graceful stop: this server leaves, whatever becomes of it
+	alone  bool // without a target, this server leads again in a new epoch
 	until  zab.Instant
 	// raise is an epoch that somebody has promised elsewhere: this server promises it as well before it leaves, so that its next epoch
 	// is above it. raiseID is the disk operation.
