@@ -155,29 +155,51 @@ func FuzzPrepare(f *testing.F) {
 		{Op: proto.OpCreateTTL, Request: &proto.CreateTTLRequest{Path: "/v/t", ACL: proto.OpenACL(), Flags: 5, TTL: 9}}}))
 	f.Add(int32(proto.OpGetData), (&proto.PathWatchRequest{Path: "/v"}).Append(nil))
 	f.Add(int32(proto.OpMultiRead), proto.AppendMulti(nil, nil))
-	f.Fuzz(func(t *testing.T, op int32, payload []byte) {
-		h := scene(t, Config{ExtendedTypes: true})
-		r := txn.Request{Session: alice, Op: proto.Op(op), Payload: payload, Auth: anyone}
-		drafts := h.pipeline(r, r, request(alice, proto.OpCreate, create("/v/last", 0)))
-		follower := New(Config{})
-		require.NoError(t, follower.Restore(bytes.NewReader(snapshotBytes(t, h.m))))
-		for i := range drafts {
-			if drafts[i].Refused != txn.NotRefused {
-				continue // it gets no zxid
-			}
-			rec := h.seal(&drafts[i])
-			res := h.apply(rec)
-			res.AppendReply(nil)
-			parsed, _, err := txn.ParseRecord(rec.Bytes)
-			require.NoError(t, err)
-			_, err = follower.Apply(&parsed)
-			require.NoError(t, err)
+	f.Fuzz(prepareAlone)
+}
+
+// TestEveryOpAloneIsRefusedOrAppliesEverywhere sends every op code with every kind of body, whole and cut short, also those that belong
+// into a multi only, and those that no client may send (K57, K65).
+func TestEveryOpAloneIsRefusedOrAppliesEverywhere(t *testing.T) {
+	bodies := [][]byte{nil, {}, {0xff, 0xff, 0xff, 0xff},
+		create("/v/a", proto.FlagEphemeral).Append(nil), create("/zookeeper/config", 0).Append(nil), create("v", 0).Append(nil),
+		(&proto.CreateTTLRequest{Path: "/v/t", ACL: proto.OpenACL(), Flags: 5, TTL: 9}).Append(nil),
+		(&proto.SetDataRequest{Path: "/v", Version: -1}).Append(nil), (&proto.DeleteRequest{Path: "/v/e", Version: -1}).Append(nil),
+		(&proto.CheckVersionRequest{Path: "/v", Version: -1}).Append(nil), (&proto.PathWatchRequest{Path: "/v"}).Append(nil),
+		(&proto.SetACLRequest{Path: "/v", ACL: proto.OpenACL(), Version: -1}).Append(nil), (&proto.ReconfigRequest{}).Append(nil),
+		proto.AppendMulti(nil, []proto.MultiOp{{Op: proto.OpCheck, Request: &proto.CheckVersionRequest{Path: "/v", Version: -1}}}),
+		txn.AppendTimeout(nil, 4000)}
+	for op := int32(-12); op < 120; op++ {
+		for _, b := range bodies {
+			prepareAlone(t, op, b)
+			prepareAlone(t, op, b[:len(b)/2])
 		}
-		require.Equal(t, h.m.Digest(), follower.Digest())
-		out, _, code := h.m.Read(proto.Op(op), payload, anyone, nil)
-		// Only a multiRead has a body beside an error: the results so far.
-		require.True(t, code == proto.OK || len(out) == 0 || proto.Op(op) == proto.OpMultiRead)
-	})
+	}
+}
+
+// prepareAlone has a request prepared, and what comes of it applied here and on a follower that has it from its bytes.
+func prepareAlone(t *testing.T, op int32, payload []byte) {
+	h := scene(t, Config{ExtendedTypes: true})
+	r := txn.Request{Session: alice, Op: proto.Op(op), Payload: payload, Auth: anyone}
+	drafts := h.pipeline(r, r, request(alice, proto.OpCreate, create("/v/last", 0)))
+	follower := New(Config{})
+	require.NoError(t, follower.Restore(bytes.NewReader(snapshotBytes(t, h.m))))
+	for i := range drafts {
+		if drafts[i].Refused != txn.NotRefused {
+			continue // it gets no zxid
+		}
+		rec := h.seal(&drafts[i])
+		res := h.apply(rec)
+		res.AppendReply(nil)
+		parsed, _, err := txn.ParseRecord(rec.Bytes)
+		require.NoError(t, err)
+		_, err = follower.Apply(&parsed)
+		require.NoError(t, err)
+	}
+	require.Equal(t, h.m.Digest(), follower.Digest())
+	out, _, code := h.m.Read(proto.Op(op), payload, anyone, nil)
+	// Only a multiRead has a body beside an error: the results so far.
+	require.True(t, code == proto.OK || len(out) == 0 || proto.Op(op) == proto.OpMultiRead)
 }
 
 // Run with -race: a snapshot is written while transactions are applied, and reads go on beside Prepare and Snapshot.
