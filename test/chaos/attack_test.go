@@ -464,3 +464,26 @@ func TestWipedMembersAndOrdersOfReturn(t *testing.T) {
 	e.waitServing()
 	t.Logf("saw: digest before %s, and after two were vouched for %s", digest, e.sameDigest())
 }
+
+// A snapshot that takes longer over a thin line than a silence that is taken for a loss, with all of it in the buffers between (K53).
+func TestASnapshotOverAThinLine(t *testing.T) {
+	t.Parallel()
+	e := newEnsemble(t, layout{voters: 3}, tiny...)
+	e.start()
+	c := dial(t, e.connect(), sessionTimeout)
+	bulk(t, c, 1000)
+	leader := e.leader()
+	gone := e.others(rand.New(rand.NewPCG(1, 1)), leader)[0]
+	gone.kill()
+	gone.wipe()
+	e.net.each(touch(gone.i), func(w *wire) { w.rate = 800 << 10 })
+	began := time.Now()
+	gone.start()
+	e.waitServing()
+	took := time.Since(began)
+	e.net.heal()
+	require.Greater(t, took, 3*time.Second, "the line was not thin")
+	require.Equal(t, "1", gone.mntr("zk_sync_snap")[0], "one transfer was enough")
+	require.NotContains(t, leader.logText(), `"reason": "silent"`, "its pings waited behind the snapshot, but bytes came in there")
+	t.Logf("saw: %v for a snapshot of 4 MB; digest %s", took.Round(time.Millisecond), e.sameDigest())
+}

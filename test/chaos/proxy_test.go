@@ -21,6 +21,7 @@ type wire struct {
 	blocked bool
 	refuse  bool // of new connections
 	delay   time.Duration
+	rate    int           // bytes a second of each connection; 0: plenty
 	changed chan struct{} // closed and replaced at each change
 }
 
@@ -58,6 +59,16 @@ func (w *wire) latency() time.Duration {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.delay
+}
+
+// takes is how long n bytes are on their way, beyond the delay.
+func (w *wire) takes(n int) time.Duration {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.rate == 0 {
+		return 0
+	}
+	return time.Duration(n) * time.Second / time.Duration(w.rate)
 }
 
 // network is all proxies of an ensemble.
@@ -189,6 +200,9 @@ func (r *relay) pump(src, dst net.Conn, w *wire) {
 		if wait := time.Until(c.due); wait > 0 && !pause(r.gone, wait) {
 			return
 		}
+		if takes := w.takes(len(c.data)); takes > 0 && !pause(r.gone, takes) {
+			return
+		}
 		if !w.wait(r.gone) {
 			return
 		}
@@ -247,7 +261,7 @@ func (nw *network) reset(which func(way) bool) {
 }
 
 func (nw *network) heal() {
-	nw.each(func(way) bool { return true }, func(w *wire) { w.blocked, w.refuse, w.delay = false, false, 0 })
+	nw.each(func(way) bool { return true }, func(w *wire) { w.blocked, w.refuse, w.delay, w.rate = false, false, 0, 0 })
 }
 
 func from(i int) func(way) bool  { return func(w way) bool { return w.from == i } }
