@@ -21,6 +21,9 @@ func (sh *shell) hint(name, path string, err error) string {
 	if errors.As(err, &trouble) {
 		return connectHint(trouble)
 	}
+	if err == errNotConnected || errors.Is(err, client.ErrSessionExpired) {
+		return connectAgain
+	}
 	op, path := failedAt(path, err)
 	if errors.Is(err, client.ErrUnimplemented) {
 		return "This server does not know the operation: watches that stay (addWatch, watch) need ZooKeeper 3.6,\n" +

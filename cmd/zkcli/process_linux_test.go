@@ -18,6 +18,13 @@ const asMain = "ZKCLI_TEST_AS_MAIN"
 // inTerminal starts zkcli as a process whose controlling terminal is a pseudo-terminal.
 func inTerminal(t *testing.T, env []string, args ...string) (user *os.File, screen *view, exited <-chan int) {
 	t.Helper()
+	user, screen, exited, _ = processInTerminal(t, env, args...)
+	return user, screen, exited
+}
+
+// processInTerminal is inTerminal for a test that does something to the process.
+func processInTerminal(t *testing.T, env []string, args ...string) (user *os.File, screen *view, exited <-chan int, p *os.Process) {
+	t.Helper()
 	user, program := openTerminal(t)
 	cmd := exec.Command(os.Args[0], args...)
 	cmd.Env = append(append(os.Environ(), asMain+"=1"), env...)
@@ -29,7 +36,7 @@ func inTerminal(t *testing.T, env []string, args ...string) (user *os.File, scre
 		cmd.Wait()
 		done <- cmd.ProcessState.ExitCode()
 	}()
-	return user, watchTerminal(user), done
+	return user, watchTerminal(user), done, cmd.Process
 }
 
 // Ctrl-C ends the command, not the shell; Ctrl-D ends the shell.
@@ -48,6 +55,32 @@ func TestCtrlCEndsTheCommand(t *testing.T) {
 	}
 	press(t, user, "\x03")
 	require.NotContains(t, screen.wait(" 1] "), "interrupted", "it is how a watch ends")
+	press(t, user, "\x04")
+	require.Equal(t, exitOK, <-exited)
+}
+
+// A shell that was frozen for longer than its session lives: it says what is gone and what to do, and connect does it.
+func TestExpiredSession(t *testing.T) {
+	server := chroot(t)
+	user, screen, exited, process := processInTerminal(t, nil, "--server", server, "--timeout", "1000")
+	screen.wait(" 0] ")
+	press(t, user, "create -e /mine\r")
+	screen.wait(" 1] ")
+	press(t, user, "half")
+	screen.wait("half")
+	require.NoError(t, process.Signal(syscall.SIGSTOP))
+	code, _, errs := zkcli(t, server, "", "wait", "/mine", "--gone")
+	require.Equal(t, exitOK, code, errs)
+	require.NoError(t, process.Signal(syscall.SIGCONT))
+	screen.wait("WatchedEvent state:Expired type:None path:null\r\n")
+	screen.wait("connect opens a new session.\r\n")
+	screen.wait("(EXPIRED) 1] half")
+	press(t, user, "\x15ls /\r")
+	require.Contains(t, screen.wait("(EXPIRED) 2] "), "Not connected\r\nconnect opens a new session.\r\n")
+	press(t, user, "connect\r")
+	require.Contains(t, screen.wait(" 3] "), "state:SyncConnected")
+	press(t, user, "ls /\r")
+	require.Contains(t, screen.wait(" 4] "), "[]\r\n")
 	press(t, user, "\x04")
 	require.Equal(t, exitOK, <-exited)
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -131,11 +132,20 @@ func (sh *shell) followStates(states <-chan client.State) {
 				sh.screen.newPrompt()
 				sh.showState(s)
 			}
+			if s == client.StateExpired {
+				sh.screen.stderr(expiredText)
+			}
 		case <-lost.C:
 			sh.interrupt(client.ErrConnectionLoss)
 		}
 	}
 }
+
+// expiredText is what there is to know when the servers have given the session up, because they heard nothing of it for too
+// long. The shell opens no other by itself: what the user believes to have would be gone silently.
+const expiredText = "The session has expired, and with it its ephemeral nodes, watches and identities. " + connectAgain
+
+const connectAgain = "connect opens a new session.\n"
 
 func (sh *shell) interrupt(cause error) {
 	sh.mu.Lock()
@@ -314,8 +324,12 @@ func (sh *shell) prompt(number int) string {
 			state, tint = "CONNECTEDREADONLY", yellow
 		case !s.Final():
 			state, tint = "CONNECTING", yellow
+		case s == client.StateExpired:
+			state = "EXPIRED"
+		case s == client.StateAuthFailed:
+			state = "AUTH_FAILED"
 		}
-		server = sh.c.Server()
+		server = cmp.Or(sh.c.Server(), server)
 	}
 	if role := sh.role.of(sh.ctx, sh.cfg.dialer(), server); role != "" && tint == green {
 		state += ", " + role

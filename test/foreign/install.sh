@@ -3,6 +3,7 @@
 #   Debian   zookeeper (the shell's classes), zookeeper-bin (cli_mt),
 #            libzookeeper-mt-dev (headers and library of the C client)
 #   kazoo    into a virtual environment below $ZKD_FOREIGN_CACHE
+#   zsh, fish for their completion scripts; without them the tests of these skip
 #   java     the jars of java/pom.xml (Apache ZooKeeper 3.9.5, Curator) and the
 #            compiled tours, and node's client, into $ZKD_FOREIGN_CACHE too
 # The zookeeper package has no service of its own (that is zookeeperd), so
@@ -23,10 +24,10 @@ command -v mvn >/dev/null || missing="$missing maven"
 command -v node >/dev/null || missing="$missing nodejs"
 command -v npm >/dev/null || missing="$missing npm"
 command -v openssl >/dev/null || missing="$missing openssl"
+sudo=
+[ "$(id -u)" = 0 ] || sudo='sudo -n'
+export DEBIAN_FRONTEND=noninteractive
 if [ -n "$missing" ]; then
-	sudo=
-	[ "$(id -u)" = 0 ] || sudo='sudo -n'
-	export DEBIAN_FRONTEND=noninteractive
 	log=$(mktemp)
 	trap 'rm -f "$log"' EXIT
 	# A stale package list is the usual reason for a first failure, so the list
@@ -40,6 +41,11 @@ if [ -n "$missing" ]; then
 		fi
 	fi
 fi
+
+for shell in zsh fish; do
+	command -v "$shell" >/dev/null || $sudo apt-get install -y -q --no-install-recommends "$shell" >/dev/null 2>&1 ||
+		echo "install.sh: cannot install $shell: zkcli's completion in it goes untested" >&2
+done
 
 python=$cache/venv/bin/python
 if ! "$python" -c "import kazoo.version as v; assert v.__version__ == '$kazoo_version'" 2>/dev/null; then
