@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 	"sync"
 	"time"
 
@@ -42,7 +43,7 @@ type Client struct {
 
 // Dial connects to one of the servers of connect, "host1:2181,host2:2181/chroot", and opens a session. Servers are tried
 // in random order, again and again, until one gives a session or ctx ends; the error is then a *ConnectError. It wraps
-// ErrBadArguments if connect or an option makes no sense. Ports default to 2181. With a chroot all paths of the client
+// ErrBadArguments if connect or an option makes no sense, and is ErrSessionExpired if the session of WithSession is over. Ports default to 2181. With a chroot all paths of the client
 // are below that node, which the caller has to create. ctx has no influence on the Client once Dial has returned.
 func Dial(ctx context.Context, connect string, opts ...Option) (*Client, error) {
 	addrs, chroot, err := parseConnectString(connect)
@@ -58,7 +59,8 @@ func Dial(ctx context.Context, connect string, opts ...Option) (*Client, error) 
 	}
 	c := &Client{
 		opts: o, chroot: chroot, hosts: newHosts(addrs), creds: o.creds,
-		session:  session{timeout: o.sessionTimeout, passwd: make([]byte, proto.PasswordBytes)},
+		session:  session{id: o.sessionID, timeout: o.sessionTimeout, passwd: o.password},
+		real:     o.sessionID != 0,
 		wake:     make(chan struct{}, 1),
 		done:     make(chan struct{}),
 		finished: make(chan struct{}),
@@ -125,6 +127,13 @@ func (c *Client) SessionID() int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.session.id
+}
+
+// SessionPassword returns what proves to servers, together with SessionID, that a session is one's own, see WithSession.
+func (c *Client) SessionPassword() []byte {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.session.passwd)
 }
 
 // SessionTimeout returns the timeout that the servers granted at the last connect.

@@ -34,6 +34,8 @@ type options struct {
 	creds          []credential
 	readOnly       bool
 	hooks          Hooks
+	sessionID      int64
+	password       []byte
 }
 
 func defaults() options {
@@ -42,12 +44,21 @@ func defaults() options {
 		maxFrame:       proto.DefaultMaxFrame,
 		dial:           new(net.Dialer).DialContext,
 		log:            slog.New(slog.DiscardHandler),
+		password:       make([]byte, proto.PasswordBytes),
 	}
 }
 
 // WithSessionTimeout asks for a session timeout; servers move it into their bounds, see Client.SessionTimeout. Whole
 // milliseconds count, at most 2^31-1 of them.
 func WithSessionTimeout(d time.Duration) Option { return func(o *options) { o.sessionTimeout = d } }
+
+// WithSession takes over a session that exists, with Client.SessionID and SessionPassword of the one who opened it: a
+// process that has been started anew keeps its ephemeral nodes so. Dial fails with ErrSessionExpired if the session is
+// over, or the password is not its. Watches and credentials do not come along, and a client that still has the session
+// loses its connection to this one.
+func WithSession(id int64, password []byte) Option {
+	return func(o *options) { o.sessionID, o.password = id, append([]byte{}, password...) }
+}
 
 // WithMaxFrame sets the longest request in bytes, which should be the servers' jute.maxbuffer; the default is theirs too,
 // 1 MiB less one byte. Longer ones fail with ErrTooLarge. A server that gets a longer one anyway breaks the connection.

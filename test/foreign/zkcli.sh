@@ -4,6 +4,7 @@
 # Tests zkcli and pkg/client against Apache ZooKeeper: against the servers of CONNECT, or against
 # Debian's own, one and three of them, 3.9.5 if install.sh has fetched it, and 3.5, 3.6 and 3.7, whose
 # jars it fetches itself; without any of them it says so and ends well.
+# With ZKD_LIVE_LONG=1 the recipes go through ten times as many faults.
 # The same Go tests as "go test" runs against zkd, and, where Apache's own shell is there, the
 # same commands through both shells: what they print on standard output has to be the same.
 set -euo pipefail
@@ -117,3 +118,8 @@ for server in "${servers[@]}"; do
 	tests "$(head -1 "$work/connect")"
 	stop
 done
+# Three servers of 3.9.5 that the tests may kill, as "go test" does with zkd's.
+if compgen -G "$cache/java/zookeeper-3*.jar" >/dev/null; then
+	echo "zkcli.sh: against three of 3.9.5, with kills, partitions and expired sessions"
+	ZKD_LIVE_JARS=$cache/java go test -count=1 -timeout 40m ./pkg/client/live
+fi

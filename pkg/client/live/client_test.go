@@ -66,6 +66,32 @@ func TestStreams(t *testing.T) {
 	require.Zero(t, c.Watched())
 }
 
+// A session goes from one client to another, with its ephemeral nodes; whoever closes it ends it for both.
+func TestSessionIsTakenOver(t *testing.T) {
+	ctx := guard(t)
+	var w wire
+	one := dial(ctx, t, client.WithDialer(w.dial))
+	_, err := one.Create(ctx, "/mine", nil, client.Ephemeral, nil)
+	require.NoError(t, err)
+	w.set(true) // or it would take the session back
+	id, password := one.SessionID(), one.SessionPassword()
+	_, err = client.Dial(ctx, servers(), client.WithSession(id, make([]byte, len(password))))
+	require.ErrorIs(t, err, client.ErrSessionExpired)
+	two, err := client.Dial(ctx, servers()+root(t), client.WithSession(id, password))
+	require.NoError(t, err)
+	require.Equal(t, id, two.SessionID())
+	st, found, err := two.Exists(ctx, "/mine")
+	require.NoError(t, err)
+	require.True(t, found)
+	require.Equal(t, id, st.EphemeralOwner)
+	require.NoError(t, two.Close())
+	w.set(false)
+	<-one.Done()
+	require.ErrorIs(t, one.Err(), client.ErrSessionExpired)
+	_, err = client.Dial(ctx, servers(), client.WithSession(id, password))
+	require.ErrorIs(t, err, client.ErrSessionExpired)
+}
+
 // An event names the transaction that it is about, if the server tells.
 func TestEventsHaveTheirZxid(t *testing.T) {
 	needs(t, 9)

@@ -1,5 +1,6 @@
 // Package live tests pkg/client and its recipes against real servers: three zkd processes that a test may kill, or, with
-// ZKD_LIVE_SERVERS=host:port,…, any ensemble that runs, such as Apache ZooKeeper's.
+// ZKD_LIVE_SERVERS=host:port,…, any ensemble that runs, such as Apache ZooKeeper's. With ZKD_LIVE_JARS=DIR the three are
+// Apache's, from the jars in that folder, and are killed as zkd's are.
 package live
 
 import (
@@ -26,10 +27,16 @@ import (
 )
 
 // patience bounds every wait for something that must happen. It is no timing claim.
-const patience = 60 * time.Second
+const patience = 120 * time.Second
 
 // foreign is a connect string of servers that are not ours to kill; their ticks are 2 s.
 var foreign = os.Getenv("ZKD_LIVE_SERVERS")
+
+// jars is the folder of Apache ZooKeeper's classes, if the ensemble is to be one of these; "" for zkd.
+var jars = os.Getenv("ZKD_LIVE_JARS")
+
+// long makes the fault tests ten times as long.
+var long = os.Getenv("ZKD_LIVE_LONG") != ""
 
 var ensemble *cluster
 
@@ -66,7 +73,9 @@ type member struct {
 
 func startCluster(dir string, n int) (*cluster, error) {
 	c := &cluster{bin: filepath.Join(dir, "zkd")}
-	if out, err := exec.Command("go", "build", "-o", c.bin, "../../../cmd/zkd").CombinedOutput(); err != nil {
+	if jars != "" {
+		c.bin = "java"
+	} else if out, err := exec.Command("go", "build", "-o", c.bin, "../../../cmd/zkd").CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("build zkd: %w\n%s", err, out)
 	}
 	ports, err := freePorts(3 * n)
@@ -79,7 +88,7 @@ func startCluster(dir string, n int) (*cluster, error) {
 	}
 	for i := range n {
 		m := &member{dir: filepath.Join(dir, strconv.Itoa(i+1)), addr: fmt.Sprintf("127.0.0.1:%d", ports[3*i+2])}
-		cfg := fmt.Sprintf("tickTime=300\ninitLimit=20\nsyncLimit=20\nmaxClientCnxns=0\nextendedTypesEnabled=true\n"+
+		cfg := fmt.Sprintf("tickTime=300\ninitLimit=20\nsyncLimit=20\nmaxClientCnxns=0\nextendedTypesEnabled=true\nadmin.enableServer=false\n"+
 			"clientPortAddress=127.0.0.1\ndataDir=%s\nclientPort=%d\n%s", m.dir, ports[3*i+2], servers.String())
 		if err := errors.Join(os.MkdirAll(m.dir, 0o700),
 			os.WriteFile(filepath.Join(m.dir, "zoo.cfg"), []byte(cfg), 0o600),
@@ -115,8 +124,13 @@ func (c *cluster) start(m *member) error {
 		return err
 	}
 	defer log.Close()
-	m.cmd = exec.Command(c.bin, "--config", filepath.Join(m.dir, "zoo.cfg"))
-	m.cmd.Stderr = log // a file, which needs no goroutine
+	args := []string{"--config", filepath.Join(m.dir, "zoo.cfg")}
+	if jars != "" {
+		args = []string{"-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-cp", filepath.Join(jars, "*"),
+			"org.apache.zookeeper.server.quorum.QuorumPeerMain", filepath.Join(m.dir, "zoo.cfg")}
+	}
+	m.cmd = exec.Command(c.bin, args...)
+	m.cmd.Stdout, m.cmd.Stderr = log, log // a file, which needs no goroutine
 	m.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	return m.cmd.Start()
 }
@@ -200,7 +214,11 @@ func minorVersion(t *testing.T) int {
 // guard fails a test that leaves a goroutine behind, and gives it a context that ends some day.
 func guard(t *testing.T) context.Context {
 	before := goleak.IgnoreCurrent()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	limit := patience
+	if long {
+		limit *= 10
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	t.Cleanup(func() {
 		cancel()
 		goleak.VerifyNone(t, before)
