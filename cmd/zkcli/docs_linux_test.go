@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -71,6 +72,52 @@ func vague(s string) string {
 	s = regexp.MustCompile(`leader|follower|standalone`).ReplaceAllString(s, "ROLE")
 	s = regexp.MustCompile(`0x[0-9a-f]+|"20[^"]*Z"|zkd [^ \n]*|\d[\d./]*`).ReplaceAllString(s, "N")
 	return regexp.MustCompile(`[ \t]+`).ReplaceAllString(s, " ")
+}
+
+// The recorded help of zkCli.sh 3.9.5 names no command and no flag that we do not have in the same words, and the table in
+// the document has all of them. test/foreign/zkcli.sh compares the recording with the shell itself.
+func TestEveryCommandOfTheOriginal(t *testing.T) {
+	help, err := os.ReadFile(filepath.Join(sourceDir, "testdata/zkCli.sh/help-3.9.5.txt"))
+	require.NoError(t, err)
+	text, err := os.ReadFile(filepath.Join(sourceDir, docs))
+	require.NoError(t, err)
+	_, table, found := strings.Cut(string(text), "## Against zkCli.sh 3.9")
+	require.True(t, found)
+	listed := map[string]string{} // flags and verdict by command
+	for line := range strings.Lines(table) {
+		if cells := strings.Split(line, "|"); len(cells) == 5 {
+			require.Regexp(t, "^ (same|better|here|---)|^---", cells[3], line)
+			listed[strings.TrimSpace(cells[1])] = cells[2]
+		}
+	}
+	flag := regexp.MustCompile(`(?:^|[\[| ])(-[a-zA-Z][a-z-]*)`)
+	names := 0
+	for line := range strings.Lines(string(help)) {
+		line = strings.TrimRight(line, "\n")
+		name, rest, _ := strings.Cut(strings.TrimPrefix(line, "\t"), " ")
+		if !strings.HasPrefix(line, "\t") {
+			name = "options of the program"
+		} else {
+			c := findCommand(name)
+			require.NotNil(t, c, name)
+			require.Equal(t, strings.TrimSpace(name+" "+rest), strings.TrimSpace(c.usageLine()))
+		}
+		names++
+		flags, ok := listed[name]
+		require.True(t, ok, "the table has no %s", name)
+		rest, _, _ = strings.Cut(rest, "#")
+		for _, m := range flag.FindAllStringSubmatch(rest, -1) {
+			require.Contains(t, flags, "`"+m[1]+"`", name)
+			if c := findCommand(name); c != nil {
+				require.True(t, c.knows(strings.TrimPrefix(m[1], "-")), "%s %s", name, m[1])
+			}
+		}
+	}
+	require.Equal(t, len(classicCommands())+1, names)
+}
+
+func (c *command) knows(flag string) bool {
+	return slices.ContainsFunc(c.options, func(o option) bool { return o.letter == flag || o.long == flag })
 }
 
 // The manual page in docs is the one that the table gives.

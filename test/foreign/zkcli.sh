@@ -35,6 +35,10 @@ shells() {
 	diff -u "$work/java.out" "$work/ours.out"
 	diff -u "$work/java.events" "$work/ours.events"
 	diff -u <(grep '^Created' "$work/java.err") <(grep '^Created' "$work/ours.err")
+	if [[ ${script:-} == java/* ]]; then
+		echo help | "${java[@]}" 2>&1 >"$work/banner" | grep -A99 '^ZooKeeper -server' | grep -v '^Command not found' >"$work/help" || true
+		diff -u cmd/zkcli/testdata/zkCli.sh/help-3.9.5.txt "$work/help"
+	fi
 	echo "zkcli.sh: both shells print the same ($(wc -l <"$work/ours.out") lines)"
 }
 
