@@ -1,7 +1,9 @@
 package main
 
 import (
+	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -32,6 +34,42 @@ func TestReplayPrintsTheSameHashEveryTime(t *testing.T) {
 	_, short, _ := call("replay", "--seed", "3", "--steps", "100", "-v")
 	require.Contains(t, short, "steps=100 ")
 	require.NotEqual(t, hash.FindString(first), hash.FindString(short))
+}
+
+// replayed is what TestEveryProcessReplaysTheSame compares: the last lines of some seeds' replays.
+func replayed() string {
+	var all strings.Builder
+	for _, seed := range []string{"2", "0x11", "25"} {
+		_, out, _ := call("replay", "--seed", seed)
+		all.WriteString(seed + " " + out)
+	}
+	return all.String()
+}
+
+// childMark begins each line that a child of TestEveryProcessReplaysTheSame has to say.
+const childMark = "replayed: "
+
+func TestEveryProcessReplaysTheSame(t *testing.T) {
+	if os.Getenv("ZKDSIM_CHILD") != "" {
+		for line := range strings.Lines(replayed()) {
+			fmt.Print(childMark, line)
+		}
+		return
+	}
+	want := replayed()
+	for _, procs := range []string{"1", "4"} {
+		cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestEveryProcessReplaysTheSame$")
+		cmd.Env = append(os.Environ(), "ZKDSIM_CHILD=1", "GOMAXPROCS="+procs, "GOGC="+procs+"0")
+		out, err := cmd.Output()
+		require.NoError(t, err, string(out))
+		var got strings.Builder
+		for line := range strings.Lines(string(out)) {
+			if said, ok := strings.CutPrefix(line, childMark); ok {
+				got.WriteString(said)
+			}
+		}
+		require.Equal(t, want, got.String(), "GOMAXPROCS=%s", procs)
+	}
 }
 
 func TestAScheduleThatFailsIsToldInOneLineFirst(t *testing.T) {
