@@ -350,7 +350,8 @@ func (c *checks) onRecovered(n *node) {
 		return
 	}
 	b.wrongAt = -1
-	if b.hard.Diverged { // everything is set aside
+	op, halfway := b.doing.(zab.SaveHardState)
+	if b.hard.Diverged || halfway && op.State.Diverged && rec.Hard.Recovering { // everything is set aside
 		b.damaged = true
 		c.w.count("diverged")
 	}

@@ -67,11 +67,22 @@ func (c *checks) settleLie(n *node) {
 	}
 }
 
+// liars is how many voters' states are in doubt.
+func (c *checks) liars() int {
+	count := 0
+	for _, n := range c.w.nodes {
+		if !c.w.observer(n.id) && c.book(n).lied {
+			count++
+		}
+	}
+	return count
+}
+
 // checkLie: a server with a wrong state is found out in time.
 func (c *checks) checkLie(n *node) {
 	b := c.book(n)
 	switch {
-	case !b.wrong || !n.edge.serving:
+	case !b.wrong || !n.edge.serving || c.liars()*2 > c.w.voters(): // a wrong state of a majority is the state
 		b.wrongAt = -1
 	case b.wrongAt < 0:
 		b.wrongAt = c.w.now
