@@ -223,14 +223,13 @@ func (s *Server) newSessionID() txn.SessionID {
 	return s.ids.Next()
 }
 
-// raiseSessionIDs keeps the generator above every id in the table.
+// raiseSessionIDs keeps the generator above every id that this server ever opened, though its clock may have been put back.
 func (s *Server) raiseSessionIDs() {
 	s.rep.mu.RLock()
 	defer s.rep.mu.RUnlock()
 	s.idsMu.Lock()
 	defer s.idsMu.Unlock()
-	s.rep.machine.Sessions(func(id txn.SessionID, _ int32) bool {
+	if id := s.rep.machine.HighestSession(s.cfg.SelfID); id != 0 {
 		s.ids.RaiseAbove(id)
-		return true
-	})
+	}
 }

@@ -14,6 +14,9 @@ const (
 	reservedNone = txn.SessionID(0)
 )
 
+// serverOf is the server that opened a session.
+func serverOf(id txn.SessionID) txn.ServerID { return txn.ServerID(uint64(id) >> serverShift) }
+
 // Generator hands out session ids of one server. Ids ascend by one within a generator, and start where a clock in milliseconds
 // says, so that two lives of a server do not meet unless the first handed out 65536 ids a millisecond or the clock stepped
 // back; RaiseAbove closes that gap. It belongs to one goroutine.
@@ -38,8 +41,8 @@ func (g *Generator) Next() txn.SessionID {
 	}
 }
 
-// RaiseAbove makes sure that id does not come again. Call it with every id that the table or the log holds (I-41); ids of other
-// servers change nothing.
+// RaiseAbove makes sure that id does not come again. Call it with the largest id that the history knows of this server (I-41); ids of
+// other servers change nothing.
 func (g *Generator) RaiseAbove(id txn.SessionID) {
 	if uint64(id)&^ownBitsMask == g.server && !mutant.On("R-51") {
 		g.next = max(g.next&ownBitsMask, uint64(id)&ownBitsMask+1)

@@ -16,6 +16,9 @@ type Table struct {
 	shards [shardCount]shard
 	count  int
 	secret []byte
+	// highest is the largest id that each server ever opened, whether it is open or not, ascending. Clones share it, so it is replaced and
+	// never changed in place.
+	highest []txn.SessionID
 }
 
 // shard is shared with a clone until one of the two changes it.
@@ -47,6 +50,7 @@ func (t *Table) own(id txn.SessionID) *shard {
 
 // Add enters a session, or changes its timeout.
 func (t *Table) Add(id txn.SessionID, timeoutMillis int32) {
+	t.Raise(id)
 	s := t.own(id)
 	if _, there := s.timeouts[id]; !there {
 		t.count++
@@ -69,6 +73,39 @@ func (t *Table) Timeout(id txn.SessionID) (millis int32, ok bool) {
 	millis, ok = t.shard(id).timeouts[id]
 	return millis, ok
 }
+
+// Raise remembers that an id was given out.
+func (t *Table) Raise(id txn.SessionID) {
+	i, known := t.ofServer(serverOf(id))
+	if known && t.highest[i] >= id {
+		return
+	}
+	fresh := slices.Clone(t.highest)
+	if known {
+		fresh[i] = id
+	} else {
+		fresh = slices.Insert(fresh, i, id)
+	}
+	t.highest = fresh
+}
+
+// ofServer finds a server's place in highest. The ids of one server have the same sign, so they compare as they are.
+func (t *Table) ofServer(server txn.ServerID) (int, bool) {
+	return slices.BinarySearchFunc(t.highest, server, func(id txn.SessionID, server txn.ServerID) int {
+		return int(serverOf(id)) - int(server)
+	})
+}
+
+// Highest is the largest id that a server ever opened, 0 if it opened none.
+func (t *Table) Highest(server txn.ServerID) txn.SessionID {
+	if i, known := t.ofServer(server); known {
+		return t.highest[i]
+	}
+	return 0
+}
+
+// AllHighest is Highest of every server that opened one, by server. The slice is the table's.
+func (t *Table) AllHighest() []txn.SessionID { return t.highest }
 
 // Len is the number of sessions.
 func (t *Table) Len() int { return t.count }

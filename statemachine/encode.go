@@ -35,6 +35,7 @@ type head struct {
 	Sessions int
 	Nodes    int
 	Secret   []byte
+	Highest  []txn.SessionID // that each server ever opened; missing in older snapshots
 }
 
 // Snapshot is the state at one zxid. Any goroutine may write it out while the Machine goes on.
@@ -61,7 +62,7 @@ func (s *Snapshot) Digest() uint64 { return s.tree.Digest() }
 func (s *Snapshot) WriteTo(w io.Writer) (int64, error) {
 	pw := partWriter{w: w}
 	h := head{Version: formatVersion, Zxid: s.zxid, Millis: s.millis, Digest: s.tree.Digest(), Sessions: s.sessions.Len(),
-		Nodes: s.tree.Len(), Secret: s.sessions.Secret()}
+		Nodes: s.tree.Len(), Secret: s.sessions.Secret(), Highest: s.sessions.AllHighest()}
 	if err := pw.part(msgpack.Append(nil, &h)); err != nil {
 		return pw.n, err
 	}
@@ -181,6 +182,9 @@ func (p *partReader) sessions(h *head) (*session.Table, error) {
 	t := session.NewTable()
 	if len(h.Secret) > 0 {
 		t.SetSecret(h.Secret)
+	}
+	for _, id := range h.Highest {
+		t.Raise(id)
 	}
 	for t.Len() < h.Sessions {
 		b, err := p.part()

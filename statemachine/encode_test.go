@@ -235,3 +235,24 @@ func TestSnapshotIsWrittenWhileTheMachineGoesOn(t *testing.T) {
 	}
 	<-read
 }
+
+// A closed session's id does not come again, though the clock of its server is put back and the log before the snapshot is gone.
+func TestASnapshotKeepsTheLargestSessionIDOfEachServer(t *testing.T) {
+	h := scene(t, Config{})
+	mine, other := txn.SessionID(0x07_0000000000aa01), txn.SessionID(-0x7F_0000000000aa01)
+	for _, id := range []txn.SessionID{mine, mine - 1, other} {
+		h.do(txn.Request{Session: id, Op: proto.OpCreateSession, Payload: txn.AppendTimeout(nil, 4000)})
+	}
+	h.do(closing(mine))
+	before := h.m.Snapshot()
+	h.do(txn.Request{Session: mine + 9, Op: proto.OpCreateSession, Payload: txn.AppendTimeout(nil, 4000)})
+	var b bytes.Buffer
+	_, err := before.WriteTo(&b)
+	require.NoError(t, err)
+	m := New(Config{})
+	require.NoError(t, m.Restore(&b))
+	require.Equal(t, mine, m.HighestSession(7))
+	require.Equal(t, other, m.HighestSession(txn.ServerID(uint64(other)>>56)))
+	require.Zero(t, m.HighestSession(9))
+	require.Equal(t, mine+9, h.m.HighestSession(7))
+}

@@ -340,10 +340,9 @@ func (e *edge) Extend(d time.Duration) {
 // Serve opens the server for clients.
 func (e *edge) Serve(epoch txn.Epoch) {
 	e.epoch = epoch
-	e.machine.Sessions(func(id txn.SessionID, _ int32) bool {
+	if id := e.machine.HighestSession(e.n.id); id != 0 {
 		e.ids.RaiseAbove(id)
-		return true
-	})
+	}
 	e.serving = true
 	e.holds++
 	for _, id := range sorted(e.conns) {
