@@ -79,7 +79,9 @@ func (m *Machine) SessionTimeout(id txn.SessionID) (millis int32, ok bool) {
 func (m *Machine) SessionCount() int { return m.sessions.Len() }
 
 // HighestSession is the largest session id that a server ever opened, 0 if it opened none. It may run beside reads.
-func (m *Machine) HighestSession(server txn.ServerID) txn.SessionID { return m.sessions.Highest(server) }
+func (m *Machine) HighestSession(server txn.ServerID) txn.SessionID {
+	return m.sessions.Highest(server)
+}
 
 // Sessions calls yield for each open session in ascending order, with its timeout in milliseconds, until it returns false.
 func (m *Machine) Sessions(yield func(id txn.SessionID, timeoutMillis int32) bool) {
