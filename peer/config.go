@@ -25,6 +25,8 @@ type Config struct {
 	SnapTxns       int           // a snapshot is due after so many transactions (± 30 %) …
 	SnapBytes      int64         // … and so many bytes of log, or as many as the last snapshot had
 	SnapRate       int64         // bytes per second a snapshot may write; 0: no bound
+	ScrubInterval  time.Duration // between two readings of old segments and snapshots (± 30 %); default a day
+	ScrubRate      int64         // bytes per second that they may read; default 8 MiB/s
 	RetainSnaps    int           // verified snapshots that are kept
 	RetainLogBytes int64         // log that is kept for followers that come back
 	IdleConfirm    time.Duration // an idle log is confirmed after this
@@ -44,6 +46,10 @@ func (c *Config) SetDefaults() {
 	def(&c.SnapBytes, 16<<20)
 	def(&c.RetainLogBytes, 1<<30)
 	def(&c.SnapRate, 64<<20)
+	def(&c.ScrubRate, 8<<20)
+	if c.ScrubInterval == 0 {
+		c.ScrubInterval = 24 * time.Hour
+	}
 	if c.SnapTxns == 0 {
 		c.SnapTxns = 100_000
 	}
@@ -69,6 +75,7 @@ func (c *Config) Validate() error {
 	bad(c.Disk != nil && c.Net != nil && c.Clock != nil && c.Rand != nil, "disk, net, clock and rand must be given")
 	bad(c.DataDir != "" && c.LogDir != "", "dataDir must be given")
 	bad(c.SegmentBytes >= 64<<10, "a log segment of %d bytes is too small", c.SegmentBytes)
+	bad(c.ScrubInterval >= time.Second && c.ScrubRate > 0, "scrubInterval must be a second at least, scrubRate positive")
 	bad(c.RetainSnaps >= 1, "at least one snapshot must be kept")
 	bad(c.MaxFrame >= c.Core.BatchBytes+1024, "maxFrame (%d) must hold a batch (%d)", c.MaxFrame, c.Core.BatchBytes)
 	if len(c.Core.Members.Servers) > 1 {

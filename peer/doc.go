@@ -17,6 +17,7 @@
 //	stream          reader and writer per data connection; a dial in progress
 //	snapshot sender one per SendSnapshot; log reader: one per ReadLog
 //	space watcher   one: looks at the free space once a second
+//	scrubber        one: reads old segments and snapshots through, slowly, once a day
 //	snapshotter     at most one: writes a clone of the state to disk
 //
 // A turn is one Step and everything that follows from it; only in a turn are the core, the StateMachine and the Edge called. Turns are

@@ -22,7 +22,7 @@ type Figure struct {
 	Value int64
 }
 
-// Figures are counts since the start: log batches (one fsync each), the records and bytes in them, the time the disk took, snapshots.
+// Figures are counts since the start: log batches (one fsync each), the records and bytes in them, the time the disk took, snapshots, what reading old files found.
 func (p *Peer) Figures() []Figure {
 	m := &p.disk.meter
 	mean := int64(0)
@@ -33,6 +33,8 @@ func (p *Peer) Figures() []Figure {
 		{"log_batches", m.batches.Load()}, {"log_records", m.records.Load()}, {"log_bytes", m.bytes.Load()},
 		{"log_avg_sync_us", mean}, {"log_max_sync_us", m.slowest.Load() / int64(time.Microsecond)},
 		{"snapshots_written", m.snapshots.Load()}, {"retained_log_bytes", p.store.log.Bytes()},
+		{"scrub_runs", p.scrub.runs.Load()}, {"scrub_bytes", p.scrub.bytes.Load()}, {"scrub_findings", p.scrub.findings.Load()},
+		{"scrub_last_ms", p.scrub.last.Load()}, {"damaged_files", int64(len(p.store.Condemned()))},
 	}
 }
 

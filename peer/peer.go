@@ -105,6 +105,7 @@ type Peer struct {
 	touched    map[*stream]struct{}
 	snapBegun  []*stream // streams whose SnapBegin is in this turn
 	snaps      snapshotter
+	scrub      scrubber
 	published  zab.Instant
 	dirty      bool // something happened since published
 	ended      bool
@@ -166,6 +167,7 @@ func Open(cfg Config, sm StateMachine, ses Sessions, edge Edge, log *zap.Logger)
 	p.node = quorum.New(core, quorum.Recovered{Hard: rec.Hard, Hist: p.hist, Fresh: rec.Fresh, Vouched: rec.Vouched,
 		Initialized: rec.Initialized}, p.now())
 	p.snaps.init(p, rec)
+	p.scrub.p = p
 	p.disk = newDiskWriter(p)
 	p.mesh = newMesh(p)
 	p.publish(p.now(), true)
@@ -195,6 +197,7 @@ func (p *Peer) Run(ctx context.Context) error {
 	p.wg.Go(p.disk.run)
 	p.mesh.start(lctx)
 	p.wg.Go(func() { p.watchSpace(lctx) })
+	p.wg.Go(func() { p.scrub.run(lctx) })
 	p.loop(ctx)
 	p.halt(nil)
 	p.closeStreams()
@@ -488,6 +491,7 @@ func (p *Peer) turn(evs []zab.Event) {
 		evs, p.answers = p.answers, nil
 	}
 	p.settleSnapshots()
+	p.snaps.settle()
 	for s := range p.touched {
 		s.flush()
 		delete(p.touched, s)
@@ -501,6 +505,8 @@ func (p *Peer) enrich(now zab.Instant, evs []zab.Event) []zab.Event {
 	touches := false
 	for i, ev := range evs {
 		switch ev := ev.(type) {
+		case zab.DiskDone:
+			p.snaps.installed(ev.ID)
 		case zab.Received:
 			switch ev.Packet.(type) {
 			case *zab.Ping:

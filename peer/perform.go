@@ -22,7 +22,10 @@ func (p *Peer) perform(now zab.Instant, fx zab.Effect) {
 		}
 	case zab.Close:
 		p.closeStream(fx)
-	case zab.Append, zab.SaveHardState, zab.Truncate, zab.InstallSnapshot, zab.Initialize:
+	case zab.Append, zab.SaveHardState, zab.Truncate, zab.Initialize:
+		p.disk.queue(fx)
+	case zab.InstallSnapshot:
+		p.snaps.installs(fx)
 		p.disk.queue(fx)
 	case zab.ReadLog:
 		p.readLog(fx)

@@ -25,12 +25,15 @@ const chunkBytes = 256 << 10
 type snapshotter struct {
 	p       *Peer
 	running atomic.Bool
+	wanted  atomic.Bool  // whatever the bounds say: a damaged file has to be replaced
 	last    atomic.Int64 // when something was applied, by the monotonic clock
 
 	// Owned by the turn.
 	txns, dueTxns   int
 	bytes, dueBytes int64
 	at              zab.Position // last applied
+	installing      uint64       // the disk operation that puts another state in the place of this one; 0: there is none
+	installAt       zab.Position // of that state
 }
 
 func (s *snapshotter) init(p *Peer, rec *Recovered) {
@@ -57,6 +60,36 @@ func (s *snapshotter) applied(recs []txn.Record) {
 	s.bytes += int64(recordBytes(recs))
 	if s.txns >= s.dueTxns && s.bytes >= s.dueBytes && s.running.CompareAndSwap(false, true) {
 		s.start()
+	}
+}
+
+// demand has a snapshot written as soon as one can be. Any goroutine that is not in a turn.
+func (s *snapshotter) demand() {
+	s.wanted.Store(true)
+	s.p.takeTurn(func() {
+		if !s.p.ended {
+			s.p.turn(nil)
+		}
+	})
+	poke(s.p.inbox.wake) // the loop has to arm its timer anew
+}
+
+// settle starts a snapshot that is wanted, unless one is being written or installed: the next turn comes back here. In a turn.
+func (s *snapshotter) settle() {
+	if s.wanted.Load() && s.installing == 0 && s.at.Zxid > 0 && s.running.CompareAndSwap(false, true) {
+		s.wanted.Store(false)
+		s.start()
+	}
+}
+
+// installs notes that a received snapshot is about to replace the state, installed that it has.
+func (s *snapshotter) installs(fx zab.InstallSnapshot) {
+	s.installing, s.installAt = fx.ID, fx.Begin.At
+}
+
+func (s *snapshotter) installed(id uint64) {
+	if s.installing == id && id > 0 {
+		s.installing, s.at = 0, s.installAt
 	}
 }
 
@@ -108,6 +141,7 @@ func (s *snapshotter) write(at zab.Position, table zab.EpochTable, clone io.Writ
 			p.log.Warn("snapshot dropped", zap.Stringer("zxid", at.Zxid), zap.Error(err))
 		default:
 			p.inbox.put(taken)
+			return p.scrub.mend()
 		}
 		return nil
 	})
@@ -141,10 +175,15 @@ func (p *Peer) sendSnapshot(fx zab.SendSnapshot) {
 		return
 	}
 	begin := &zab.SnapBegin{At: x.Head.At, Common: fx.Common, CommonKnown: fx.CommonKnown, Size: x.Length, Table: x.Head.Table}
-	s.send(fx.Epoch, begin)
 	p.wg.Go(func() {
 		defer x.Close()
-		s.sendFile(fx.Epoch, x)
+		if err := p.scrub.checkBeforeSending(x); err != nil {
+			p.inbox.put(zab.SnapshotFailed{Conn: s.id, Reason: err.Error()})
+			return
+		}
+		if s.sendSlowly(fx.Epoch, begin) {
+			s.sendFile(fx.Epoch, x)
+		}
 	})
 }
 

@@ -108,6 +108,8 @@ type Storage struct {
 	mu     sync.Mutex // guards what follows; never held across I/O
 	newest SnapshotHead
 	size   int64 // of newest, bytes; 0: there is none
+	// condemned is damage that was found and is still in the folder.
+	condemned []Damage
 }
 
 // fatal remembers the first failure.

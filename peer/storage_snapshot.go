@@ -133,15 +133,20 @@ func (s *Storage) FinishSnapshot(w *SnapshotWriter) (zab.SnapshotTaken, error) {
 	}
 	at := w.head.At
 	chain, err := s.log.ChainAt(at.Zxid)
-	if err != nil || chain != at.Chain || len(s.man.Snapshots) > 0 && s.man.Snapshots[0] >= at.Zxid {
+	m := s.man
+	again := len(m.Snapshots) > 0 && m.Snapshots[0] == at.Zxid && s.isCondemned(at.Zxid) // in the place of a damaged one
+	if err != nil || chain != at.Chain || len(m.Snapshots) > 0 && m.Snapshots[0] >= at.Zxid && !again {
 		return zab.SnapshotTaken{}, ErrSuperseded
 	}
 	if err := w.Install(); err != nil {
 		return zab.SnapshotTaken{}, err
 	}
 	s.setNewest(w.head, w.Size())
-	m := s.man
-	m.Snapshots = append([]txn.Zxid{at.Zxid}, m.Snapshots...)
+	if again {
+		s.acquit(at.Zxid)
+	} else {
+		m.Snapshots = append([]txn.Zxid{at.Zxid}, m.Snapshots...)
+	}
 	err = s.do("let go of old snapshots and log", func() error { return s.purge(m) })
 	return zab.SnapshotTaken{At: at, Size: w.Size(), LogBase: s.oldest()}, err
 }

@@ -14,8 +14,21 @@ import (
 // Sending is a snapshot file on its way to a learner. Until Close the file stays, and with it the log behind it.
 type Sending struct {
 	*snapshot.Raw
-	Head SnapshotHead
+	Head  SnapshotHead
+	store *Storage
 }
+
+// Check reads the file through before it is sent, since who gets a damaged one would ask for it again and again. A new Damage is returned with the
+// error.
+func (x *Sending) Check() ([]Damage, error) {
+	found, err := x.store.checkSnapshot(x.Zxid, nil)
+	if err == nil && x.store.isCondemned(x.Zxid) {
+		err = errCondemned
+	}
+	return found, err
+}
+
+var errCondemned = errors.New("the newest snapshot is damaged, and the next one is not written yet")
 
 // SendSnapshot opens the newest snapshot file for sending; ErrNoSnapshot if there is none. Any goroutine.
 func (s *Storage) SendSnapshot() (*Sending, error) {
@@ -27,7 +40,7 @@ func (s *Storage) SendSnapshot() (*Sending, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Sending{Raw: raw, Head: h}, nil
+	return &Sending{Raw: raw, Head: h, store: s}, nil
 }
 
 // Receiving is a snapshot file that a leader sends. One goroutine writes and calls Finish; then the disk's goroutine installs it.

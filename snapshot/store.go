@@ -1,7 +1,9 @@
 package snapshot
 
 import (
+	"errors"
 	"fmt"
+	"io"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -144,17 +146,48 @@ func (s *Store) openFile(zxid txn.Zxid) (env.File, int64, error) {
 	return f, size, nil
 }
 
-// Verify reads a snapshot through. It returns a *CorruptError if it is damaged.
-func (s *Store) Verify(zxid txn.Zxid) error {
-	r, err := s.Open(zxid)
+// Verify reads a snapshot through. It returns a *CorruptError if it is damaged or the disk does not give it, fs.ErrNotExist if there is none. pace
+// is called after each read and may wait; its error ends Verify and is no verdict. nil: nothing waits.
+func (s *Store) Verify(zxid txn.Zxid, pace func(n int) error) error {
+	f, size, err := s.openFile(zxid)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	p := &paced{ReaderAt: f, pace: pace}
+	r, err := newReader(p, size, s.path(zxid), zxid)
 	if err == nil {
 		err = r.drain()
-		r.Close()
 	}
-	if err != nil {
-		s.setVerdict(zxid, false)
+	if p.stopped != nil {
+		return p.stopped
+	}
+	s.setVerdict(zxid, err == nil)
+	var damage *CorruptError
+	if err != nil && !errors.As(err, &damage) {
+		err = &CorruptError{File: s.path(zxid), Offset: p.at, Err: err}
 	}
 	return err
+}
+
+// paced is a file that is read no faster than pace lets it.
+type paced struct {
+	io.ReaderAt
+	pace    func(n int) error
+	at      int64 // of the last read
+	stopped error // of pace
+}
+
+// ReadAt implements io.ReaderAt.
+func (p *paced) ReadAt(b []byte, off int64) (int, error) {
+	n, err := p.ReaderAt.ReadAt(b, off)
+	p.at = off
+	if p.pace != nil {
+		if p.stopped = p.pace(n); p.stopped != nil {
+			return 0, p.stopped
+		}
+	}
+	return n, err
 }
 
 func (s *Store) setVerdict(zxid txn.Zxid, good bool) {

@@ -79,7 +79,7 @@ func TestRoundTrip(t *testing.T) {
 		got, err := read(s, 7)
 		require.NoError(t, err, "%d bytes", n)
 		require.True(t, bytes.Equal(content(n), got), "%d bytes", n)
-		require.NoError(t, s.Verify(7))
+		require.NoError(t, s.Verify(7, nil))
 	}
 }
 
@@ -119,10 +119,10 @@ func TestAnyFlippedByteIsFound(t *testing.T) {
 		var damage *snapshot.CorruptError
 		require.ErrorAs(t, err, &damage, "byte %d", off)
 		require.True(t, bytes.HasPrefix(data, got), "byte %d: a block was handed out that is not right", off)
-		require.Error(t, s.Verify(5))
+		require.Error(t, s.Verify(5, nil))
 		require.NoError(t, d.Corrupt(path, off, 0x10))
 	}
-	require.NoError(t, s.Verify(5))
+	require.NoError(t, s.Verify(5, nil))
 }
 
 func TestEveryTruncationAndExtensionIsFound(t *testing.T) {
@@ -134,10 +134,10 @@ func TestEveryTruncationAndExtensionIsFound(t *testing.T) {
 	size, err := f.Size()
 	require.NoError(t, err)
 	require.NoError(t, f.Truncate(size+1))
-	require.ErrorIs(t, s.Verify(5), snapshot.ErrTooLong)
+	require.ErrorIs(t, s.Verify(5, nil), snapshot.ErrTooLong)
 	for n := size - 1; n >= 0; n -= 7 {
 		require.NoError(t, f.Truncate(n))
-		require.ErrorIs(t, s.Verify(5), snapshot.ErrShort, "%d bytes", n)
+		require.ErrorIs(t, s.Verify(5, nil), snapshot.ErrShort, "%d bytes", n)
 	}
 }
 
@@ -145,7 +145,7 @@ func TestSnapshotOfAnotherZxidIsRefused(t *testing.T) {
 	d, s := newStore(t)
 	write(t, s, 5, content(10))
 	require.NoError(t, d.Rename(filepath.Join(dir, snapshot.Name(5)), filepath.Join(dir, snapshot.Name(6))))
-	require.ErrorIs(t, s.Verify(6), snapshot.ErrHead)
+	require.ErrorIs(t, s.Verify(6, nil), snapshot.ErrHead)
 }
 
 func TestAbortLeavesNothing(t *testing.T) {

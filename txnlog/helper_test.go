@@ -121,6 +121,12 @@ func requireHolds(t testing.TB, l *txnlog.Log, h *history, z txn.Zxid) {
 	require.Equal(t, wantChain, chain)
 }
 
+func scrub(t testing.TB, l *txnlog.Log, name string) {
+	t.Helper()
+	_, err := l.Scrub(name, nil)
+	require.NoError(t, err)
+}
+
 func newRand(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 1)) }
 
 func newDisk() *simdisk.Disk { return simdisk.NewDisk(0) }

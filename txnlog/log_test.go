@@ -28,7 +28,7 @@ func TestAppendedRecordsComeBack(t *testing.T) {
 		require.Greater(t, len(l.Segments()), 5)
 		requireHolds(t, l, h, 0)
 		for _, name := range l.Segments() {
-			require.NoError(t, l.Scrub(name))
+			scrub(t, l, name)
 		}
 		require.NoError(t, l.Close())
 		require.ErrorIs(t, l.Append(nil, 0), txnlog.ErrClosed)
@@ -145,7 +145,7 @@ func TestTruncateAtEveryPosition(t *testing.T) {
 		require.False(t, rep.Rewritten, "a cut leaves nothing to repair")
 		require.Equal(t, rawBytes(h.recs), rawBytes(got))
 		for _, name := range l2.Segments() {
-			require.NoError(t, l2.Scrub(name))
+			scrub(t, l2, name)
 		}
 	}
 }
@@ -202,9 +202,10 @@ func TestOldSegmentsAreReadOnlyWhenAsked(t *testing.T) {
 	require.Len(t, got, 9)
 	requireHolds(t, l, h, h.recs[30].Zxid)
 	var corrupt *txnlog.CorruptError
-	require.ErrorAs(t, l.Scrub(l.Segments()[1]), &corrupt)
-	require.NoError(t, l.Scrub(l.Segments()[0]))
-	_, err := l.ReadAfter(0, 1<<30)
+	_, err := l.Scrub(l.Segments()[1], nil)
+	require.ErrorAs(t, err, &corrupt)
+	scrub(t, l, l.Segments()[0])
+	_, err = l.ReadAfter(0, 1<<30)
 	require.ErrorAs(t, err, &corrupt)
 	require.Equal(t, int64(2*sector), corrupt.Offset)
 }

@@ -2,7 +2,8 @@ package txnlog
 
 import (
 	"errors"
-	"fmt"
+	"path/filepath"
+	"slices"
 
 	"github.com/zkd-project/zkd/txn"
 )
@@ -37,66 +38,38 @@ func (l *Log) Segments() []string {
 	return out
 }
 
-// Scrub reads one segment, of Segments, from end to end and checks everything that can be checked: a *CorruptError says what is
-// wrong. A segment that is not in the log any more is fine.
-func (l *Log) Scrub(name string) error {
-	v, next, err := l.scrubView(name)
-	if err != nil || v.seg == nil {
-		return err
+// SetAside takes a cold segment whose records are all <= upTo out of the log and moves its file into the folder to, made if missing; what
+// is older is deleted, since nothing links it to the rest any more. done is false, and nothing was changed, if the segment is the active one or holds
+// more than that. A segment that is not in the log any more is done.
+func (l *Log) SetAside(name string, upTo txn.Zxid, to string) (done bool, err error) {
+	if err := l.usable(); err != nil {
+		return false, err
 	}
-	err = l.scrub(v, next)
-	if err != nil && l.gone(v.seg) {
-		return nil
+	i := slices.IndexFunc(l.segs, func(s *segment) bool { return s.name == name })
+	if i < 0 {
+		return true, nil
 	}
-	return err
-}
-
-func (l *Log) scrubView(name string) (v view, next *segment, err error) {
+	if i+1 == len(l.segs) || l.segs[i+1].head.Prev > upTo {
+		return false, nil
+	}
+	if err := l.disk.MkdirAll(to); err != nil {
+		return false, l.fail(err)
+	}
+	gone := l.segs[:i+1]
 	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.err != nil {
-		return view{}, nil, l.err
-	}
-	for i, s := range l.segs {
-		if s.name != name {
-			continue
+	l.segs = l.segs[i+1:]
+	l.mu.Unlock()
+	for _, s := range gone[:i] {
+		if err := l.removeAll([]string{s.path}); err != nil {
+			return false, l.fail(err)
 		}
-		if i+1 < len(l.segs) {
-			next = l.segs[i+1]
-		}
-		return view{seg: s, limit: s.end, from: s.first()}, next, nil
 	}
-	return view{}, nil, nil
-}
-
-func (l *Log) scrub(v view, next *segment) error {
-	path := v.seg.path
-	f, err := l.disk.Open(path)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	head, err := readSegmentHeader(f)
-	if err == nil && head != v.seg.head {
-		err = errHeader
+	err = l.disk.Rename(gone[i].path, filepath.Join(to, name))
+	if err == nil {
+		err = errors.Join(l.disk.SyncDir(to), l.disk.SyncDir(l.dir))
 	}
 	if err != nil {
-		return &CorruptError{File: path, Err: err}
+		return false, l.fail(err)
 	}
-	c := startCursor(newWindow(f, v.limit), &head)
-	var h BatchHeader
-	for c.off < v.limit && h.Kind != KindSeal {
-		if h, _, err = c.next(); err != nil {
-			break
-		}
-	}
-	switch {
-	case errors.Is(err, errTorn) || errors.Is(err, errLink) || errors.Is(err, errRecords):
-		return &CorruptError{File: path, Offset: c.off, Err: err}
-	case err != nil:
-		return fmt.Errorf("scrub %s: %w", path, err)
-	case next != nil && (h.Kind != KindSeal || h.First != next.head.First || c.end != next.head.Prev || c.chain != next.head.Chain):
-		return &CorruptError{File: path, Offset: c.off, Err: errSegment}
-	}
-	return nil
+	return true, nil
 }

@@ -129,7 +129,7 @@ func (c *cursor) skip(h *BatchHeader) {
 }
 
 // readSegmentHeader reads the header at the start of a file.
-func readSegmentHeader(f env.File) (SegmentHeader, error) {
+func readSegmentHeader(f io.ReaderAt) (SegmentHeader, error) {
 	var b [segmentHeaderBytes]byte
 	if n, err := f.ReadAt(b[:], 0); n < len(b) {
 		if errors.Is(err, io.EOF) {

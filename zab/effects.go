@@ -187,6 +187,7 @@ const (
 	NoteHandedOver  = "handed over" // at the old leader, when it serves again, with who leads and how long clients waited
 	NoteStepDown    = "stepping down"
 	NoteRecovering  = "recovering"
+	NoteRot         = "damaged file"
 	NoteReadmitted  = "readmitted"
 	NoteDiskStall   = "disk is slow"
 	NoteDiverged    = "state diverged" // digests differ at one zxid (I-17)

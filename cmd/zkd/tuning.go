@@ -40,6 +40,8 @@ var tuning = map[string]func(*peer.Config, string) error{
 	"segmentBytes":    size(func(c *peer.Config) *int64 { return &c.SegmentBytes }),
 	"snapBytes":       size(func(c *peer.Config) *int64 { return &c.SnapBytes }),
 	"snapRate":        size(func(c *peer.Config) *int64 { return &c.SnapRate }),
+	"scrubInterval":   interval(func(c *peer.Config) *time.Duration { return &c.ScrubInterval }),
+	"scrubRate":       size(func(c *peer.Config) *int64 { return &c.ScrubRate }),
 	"retainLogBytes":  size(func(c *peer.Config) *int64 { return &c.RetainLogBytes }),
 	"diskSoft":        size(func(c *peer.Config) *int64 { return &c.DiskSoft }),
 	"diskHard":        size(func(c *peer.Config) *int64 { return &c.DiskHard }),
@@ -64,12 +66,16 @@ func positive(v string) (int64, error) {
 }
 
 func duration(field func(*zab.Config) *time.Duration) func(*peer.Config, string) error {
+	return interval(func(c *peer.Config) *time.Duration { return field(&c.Core) })
+}
+
+func interval(field func(*peer.Config) *time.Duration) func(*peer.Config, string) error {
 	return func(c *peer.Config, v string) error {
 		n, err := positive(v)
 		if err == nil && n > 1<<31 {
 			err = errors.New("want milliseconds, not more than 2^31")
 		}
-		*field(&c.Core) = time.Duration(n) * time.Millisecond
+		*field(c) = time.Duration(n) * time.Millisecond
 		return err
 	}
 }

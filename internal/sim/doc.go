@@ -45,6 +45,7 @@
 //	start, kill, power, stop, freeze, thaw SERVER…     processes and machines
 //	pause SERVER…                                      freeze, and the clock stands still too, as under a hypervisor; thaw ends it
 //	wipe, rot SERVER…                                  a disk that loses its promises; no more than a minority does
+//	scrub SERVER…                                      old files are read through; damage found is mended from memory
 //	backup, restore SERVER…                            copies the folder; puts the copy back, if everybody else has what it lacks
 //	swap, return SERVER…                               starts on the folder of another cluster's member; on its own again
 //	spoil SERVER remove|empty|flip PREFIX [NEWEST [BUT]]

@@ -67,7 +67,8 @@ func init() {
 				n.snaps.start()
 			}
 		})},
-		"lie": {"SERVER…", 1, each(func(w *World, n *node) { w.lie(n) })},
+		"lie":   {"SERVER…", 1, each(func(w *World, n *node) { w.lie(n) })},
+		"scrub": {"SERVER…", 1, each(func(_ *World, n *node) { n.scrub() })},
 		"handover": {"SERVER [TARGET]", 1, func(w *World, args []string) bool {
 			target := zab.ServerID(0)
 			if len(args) > 1 {

@@ -18,7 +18,7 @@ import (
 
 const (
 	imageDir     = "/data/zkd"
-	segmentBytes = 16 << 10
+	segmentBytes = 12 << 10
 )
 
 // image is the folder of a member of an ensemble that has been at work, as a power cut or a clean stop left it, and what is true of it.

@@ -341,6 +341,13 @@ func (n *node) sendSnapshot(fx zab.SendSnapshot) {
 		n.put(zab.SnapshotFailed{Conn: fx.Conn, Reason: err.Error()})
 		return
 	}
+	found, err := x.Check()
+	n.rotFound(found)
+	if err != nil {
+		x.Close()
+		n.put(zab.SnapshotFailed{Conn: fx.Conn, Reason: err.Error()})
+		return
+	}
 	s.send(fx.Epoch, &zab.SnapBegin{At: x.Head.At, Common: fx.Common, CommonKnown: fx.CommonKnown, Size: x.Length, Table: x.Head.Table})
 	n.w.checks.onSnapshotSent(n, x.Head.At)
 	var at int64

@@ -128,6 +128,8 @@ var faults = []fault{
 	{"wall", 5 * time.Second, 0, func(r *rand.Rand, a, _ int) []string {
 		return text("wall %d %v", a, (between(r, 0, 20*time.Second) - 10*time.Second).Round(time.Millisecond))
 	}, nil},
+	{"rot, then scrub", 6 * time.Second, 500 * time.Millisecond, func(_ *rand.Rand, a, _ int) []string { return text("rot %d", a) },
+		func(a, _ int) []string { return text("scrub %d", a) }},
 }
 
 // Swarm makes the scenario of a seed: a random part of the kinds of trouble, each at a rate of its own, and limits shrunk or not.

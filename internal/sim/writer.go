@@ -213,6 +213,7 @@ func (d *writer) install(op zab.InstallSnapshot) error {
 	}
 	n.w.checks.onLoaded(n, op.Begin.At)
 	d.commit = op.Begin.At.Zxid
+	n.snaps.at = op.Begin.At
 	return nil
 }
 
@@ -300,7 +301,44 @@ func (s *snapshotter) finish(w *peer.SnapshotWriter) {
 			return err
 		case err == nil:
 			n.put(taken)
+			return n.mend()
 		}
 		return nil
 	})
+}
+
+// scrub reads old files through, as peer's scrubber does now and then.
+func (n *node) scrub() {
+	if n.core == nil {
+		return
+	}
+	found, err := n.store.Scrub(nil)
+	if err != nil {
+		n.die(err)
+		return
+	}
+	n.rotFound(found)
+}
+
+func (n *node) rotFound(found []peer.Damage) {
+	for _, d := range found {
+		n.w.trace(n.id, "damaged", 0, d.String())
+		n.w.count("scrubbed")
+	}
+	if len(found) > 0 {
+		n.writer.do(n.mend)
+	}
+}
+
+// mend sets aside what it may, and has a new snapshot written for the rest.
+func (n *node) mend() error {
+	taken, notes, left, err := n.store.SetDamagedAside()
+	if len(notes) > 0 && err == nil {
+		n.w.count("set-aside")
+		n.put(taken)
+	}
+	if left {
+		n.snaps.start()
+	}
+	return err
 }
