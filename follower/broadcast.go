@@ -117,7 +117,7 @@ func (f *Follower) onPing(p *zab.Ping) {
 func (f *Follower) pong() {
 	f.said = f.now
 	h := f.local.Hist
-	pong := &zab.Pong{Nonce: f.nonce, Touches: f.touches, DiskLow: f.local.DiskLow, DigestZxid: f.digests.own.zxid, Digest: f.digests.own.digest}
+	pong := &zab.Pong{Nonce: f.nonce, Touches: f.touches, DiskLow: f.local.DiskLow, DiskFull: f.local.DiskFull, DigestZxid: f.digests.own.zxid, Digest: f.digests.own.digest}
 	f.touches = nil
 	if mutant.On("K61") {
 		pong.Touches = nil

@@ -164,6 +164,10 @@ func (f *Follower) on(ev zab.Event) {
 		f.onSyncAsked(ev)
 	case zab.RevalidateAsked:
 		f.onRevalidateAsked(ev)
+	case zab.Disk:
+		if f.stage >= stageAcked && f.leaveID == 0 {
+			f.pong() // the leader should know before it sends the next record
+		}
 	case zab.StateDigest:
 		f.onStateDigest(ev)
 	case zab.Touched:

@@ -1,6 +1,8 @@
 package leader
 
 import (
+	"slices"
+
 	"math"
 
 	"github.com/zkd-project/zkd/internal/mutant"
@@ -47,10 +49,17 @@ func (l *Leader) closed() txn.Refusal {
 		return txn.RefusedNotLeader
 	case l.drain != nil || l.counterLeft() == 0:
 		return txn.RefusedTransferring
-	case l.local.DiskFull:
+	case l.local.DiskFull || !l.quorumHasRoom():
 		return txn.RefusedDiskFull
 	}
 	return txn.NotRefused
+}
+
+// quorumHasRoom: a full follower leaves rather than take a record. If this leader cannot do without it, a write would end the service, reads
+// and all; refused, it costs no more than itself (§18.6).
+func (l *Leader) quorumHasRoom() bool {
+	full := slices.ContainsFunc(l.learners, func(x *learner) bool { return !x.gone && x.diskFull })
+	return !full || l.quorum(true, func(x *learner) bool { return x.counts() && !x.diskFull })
 }
 
 // room is how many of the requests fit under the bounds.

@@ -56,6 +56,7 @@ type learner struct {
 	commitTold txn.Zxid // largest commit that a frame carried
 	nonce      uint64   // largest that it answered
 	diskLow    bool
+	diskFull   bool
 
 	agreed  txn.Zxid // last zxid at which its state was equal to this one's
 	differs mark     // last one at which it was not

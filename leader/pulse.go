@@ -123,7 +123,7 @@ func (l *Leader) onPong(x *learner, p *zab.Pong) {
 		return
 	}
 	x.nonce = max(x.nonce, p.Nonce)
-	x.diskLow = p.DiskLow
+	x.diskLow, x.diskFull = p.DiskLow, p.DiskFull
 	l.onDigest(x, mark{p.DigestZxid, p.Digest})
 	if x.end.Zxid != 0 && !x.synced {
 		// Before the ack of NEWLEADER this is all there is to open the window with; nothing is counted from it.

@@ -239,6 +239,7 @@ type Pong struct {
 	Touches  []Touch
 	LagBytes int64
 	DiskLow  bool
+	DiskFull bool // it will leave rather than take a record
 	// DigestZxid is the last zxid at which this server compared its state with the leader's digest, 0 if it has not; Digest is its own there.
 	DigestZxid txn.Zxid
 	Digest     uint64

@@ -406,7 +406,7 @@ func (c *clientConn) refused(f zab.Refusal) {
 		if r.progress != 1 || r.o.kind == proto.OpSync || r.o.xid != f.Cxid {
 			continue
 		}
-		if f.Code != txn.RefusedPendingFull || r.o.kind == proto.OpCloseSession {
+		if f.Code != txn.RefusedPendingFull && f.Code != txn.RefusedDiskFull || r.o.kind == proto.OpCloseSession {
 			break
 		}
 		r.progress, r.err = 2, proto.ErrThrottledOp
