@@ -2,8 +2,9 @@ package difftest
 
 import (
 	"fmt"
-	"slices"
 	"time"
+
+	"github.com/zkd-project/zkd/proto"
 )
 
 // apart is how far the clocks of two servers may be from each other when they stamp the same change.
@@ -83,12 +84,15 @@ func (k *known) compareFrames(a, b frame) *difference {
 	return nil
 }
 
-// noteClosing remembers which zxid ended a session, before the answer is compared.
-func (k *known) noteClosing(side int, frames []frame, closes bool) {
-	if !closes {
-		return
-	}
-	if i := slices.IndexFunc(frames, func(f frame) bool { return f.what == reply }); i >= 0 {
-		k.closing[side][frames[len(frames)-1].get("zxid")] = true
+// noteClosing remembers which zxid ended a session, before the answer to a burst is compared.
+func (k *known) noteClosing(side int, frames []frame, qs []request) {
+	for _, f := range frames {
+		if f.what != reply || len(qs) == 0 {
+			continue
+		}
+		if qs[0].op == proto.OpCloseSession {
+			k.closing[side][f.get("zxid")] = true
+		}
+		qs = qs[1:]
 	}
 }

@@ -242,18 +242,14 @@ func (r *runner) burst(s step) (*difference, error) {
 		cn.send(r.bytes(s, i))
 	}
 	var answers [2]answer
-	closes := false
-	for _, q := range s.requests {
-		r.sent++
-		closes = closes || q.op == proto.OpCloseSession
-	}
+	r.sent += len(s.requests)
 	for i, cn := range c.conns {
 		if s.act == doRaw {
 			cn.drain(&answers[i])
 		} else {
 			answers[i] = cn.replies(s.requests)
 		}
-		r.known.noteClosing(i, answers[i].frames, closes)
+		r.known.noteClosing(i, answers[i].frames, s.requests)
 	}
 	if answers[0].closed || answers[1].closed {
 		c.drop()

@@ -109,6 +109,7 @@ func (k *known) consLines(lines []string, side int) []string {
 	var out []string
 	for _, line := range lines {
 		if m := consLine.FindStringSubmatch(line); m != nil {
+			m[3] = strings.Replace(m[3], "null", "NA", 1) // nothing was answered yet
 			m[5] = cmp.Or(m[5], "0x0")
 			m[6] = strings.Replace(m[6], "0xffffffffffffffff", "0x0", 1)
 			out = append(out, strings.Join([]string{asB(k.sessions, m[2], side), m[1], m[3], m[4], m[5], asB(k.zxids, m[6], side)}, " "))
