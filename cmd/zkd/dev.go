@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -27,11 +28,12 @@ const devReady = 30 * time.Second
 
 // runDev runs a whole ensemble in this process, each member with its own folder, log file and ports on loopback.
 func runDev(ctx context.Context, args []string, out, errOut io.Writer) error {
-	fs := flags("dev", "[--nodes 3] [--client-port 2181] [--data-dir DIR]", out)
+	fs := flags("dev", "[--nodes 3] [--client-port 2181] [--data-dir DIR] [--set KEY=VALUE ...]", out)
 	nodes := fs.Int("nodes", 3, "how many servers")
 	port := fs.Int("client-port", 2181, "client port of the first server; the others follow")
 	dir := fs.String("data-dir", "", "where to keep the data; a temporary folder that is removed at the end unless given")
 	tick := fs.Duration("tick", 2*time.Second, "tickTime")
+	set := fs.StringArray("set", nil, "a line of a zoo.cfg for every server, as extendedTypesEnabled=true; may be repeated")
 	if err := parse(fs, args); err != nil {
 		return err
 	}
@@ -43,6 +45,11 @@ func runDev(ctx context.Context, args []string, out, errOut io.Writer) error {
 	case *port < 1 || *port+*nodes-1 > 65535:
 		return &usageError{errors.New("--client-port: out of range")}
 	}
+	base := defaultZooConfig()
+	base.TickTime, base.MaxClientCnxns = *tick, 0
+	if err := base.setAll(*set); err != nil {
+		return &usageError{fmt.Errorf("--set: %w", err)}
+	}
 	if *dir == "" {
 		tmp, err := os.MkdirTemp("", "zkd-dev-")
 		if err != nil {
@@ -51,15 +58,33 @@ func runDev(ctx context.Context, args []string, out, errOut io.Writer) error {
 		defer os.RemoveAll(tmp)
 		*dir = tmp
 	}
-	cfgs, err := devConfigs(*nodes, *port, *dir, *tick)
+	cfgs, err := devConfigs(*nodes, *port, *dir, base)
 	if err != nil {
 		return err
 	}
 	return runEnsemble(ctx, cfgs, out, errOut)
 }
 
-// devConfigs lays out the members: folder N for server N, peer ports wherever there is room.
-func devConfigs(nodes, port int, dir string, tick time.Duration) ([]*zooConfig, error) {
+// setAll takes lines of a zoo.cfg. Where servers are and keep their data is not theirs to say.
+func (c *zooConfig) setAll(lines []string) error {
+	for _, line := range lines {
+		key, value, ok := strings.Cut(line, "=")
+		if !ok {
+			return fmt.Errorf("%q has no =", line)
+		}
+		key = strings.TrimPrefix(key, "zookeeper.")
+		if strings.HasPrefix(key, "server.") || slices.Contains([]string{"dataDir", "dataLogDir", "clientPort", "clientPortAddress"}, key) {
+			return fmt.Errorf("%s is decided here", key)
+		}
+		if err := c.set(key, value); err != nil {
+			return fmt.Errorf("%s: %w", key, err)
+		}
+	}
+	return nil
+}
+
+// devConfigs lays out the members, which share what is in base: folder N for server N, peer ports wherever there is room.
+func devConfigs(nodes, port int, dir string, base *zooConfig) ([]*zooConfig, error) {
 	ports, err := freePorts(2 * nodes)
 	if err != nil {
 		return nil, err
@@ -75,13 +100,12 @@ func devConfigs(nodes, port int, dir string, tick time.Duration) ([]*zooConfig, 
 	}
 	var cfgs []*zooConfig
 	for i := range nodes {
-		c := defaultZooConfig()
-		c.TickTime = tick
+		member := *base
+		c := &member
 		c.Self, c.Servers = servers[i].ID, servers
 		c.ClientPortAddress, c.ClientPort = "127.0.0.1", port+i
 		c.DataDir = filepath.Join(dir, strconv.Itoa(i+1))
 		c.LogDir = c.DataDir
-		c.MaxClientCnxns = 0
 		if err := os.MkdirAll(c.DataDir, 0o700); err != nil {
 			return nil, err
 		}

@@ -20,13 +20,17 @@ suites=kazoo,c,cli_mt,gozk,shell,java,curator,node,vectors
 explicit=
 core=
 apache=
+profile=()
+TOUR_TTL=
+# Off by default in both; the suites use TTL nodes where they are on.
+ttl=extendedTypesEnabled=true
 connect=
 while [ $# -gt 0 ]; do
 	case $1 in
 	--core) core=1 ;;
 	--suites) suites=${2:?$usage} explicit=1 && shift ;;
 	--apache) apache=${2:?$usage} original=$here/apache.sh && shift ;;
-	--zookeeper) apache=${2:?$usage} original=$here/java/zookeeper.sh && shift ;;
+	--zookeeper) apache=${2:?$usage} original=$here/java/zookeeper.sh profile=("$ttl") TOUR_TTL=1 && shift ;;
 	-*)
 		echo "$usage" >&2
 		exit 2
@@ -86,7 +90,7 @@ check() {
 
 # start_apache and start_zkd set connect once every member serves.
 start_apache() {
-	"$original" "$apache" "$work/apache" >"$work/out" 2>"$work/err" &
+	"$original" "$apache" "$work/apache" "${profile[@]}" >"$work/out" 2>"$work/err" &
 	server=$!
 	local tries=0
 	until [ -s "$work/out" ]; do
@@ -103,11 +107,12 @@ start_apache() {
 
 start_zkd() {
 	local first
+	TOUR_TTL=1
 	first=$(python3 "$here/free_ports.py" --run 3)
 	connect=127.0.0.1:$first,127.0.0.1:$((first + 1)),127.0.0.1:$((first + 2))
 	# Not "go run", which would not hand on the signal that stops the ensemble.
 	(cd "$here/../.." && go build -o "$work/zkd" ./cmd/zkd)
-	"$work/zkd" dev --nodes 3 --client-port "$first" --data-dir "$data" >"$work/out" 2>"$work/err" &
+	"$work/zkd" dev --nodes 3 --client-port "$first" --data-dir "$data" --set "$ttl" >"$work/out" 2>"$work/err" &
 	server=$!
 	if ! python3 "$here/await_serving.py" "$connect" 60; then
 		tail -n 40 "$work/err" >&2
@@ -131,7 +136,7 @@ suite() {
 	local name=$1 seconds=$2 code=0 last
 	shift 2
 	echo "== $name"
-	timeout -k 5 "$seconds" "$@" >"$work/suite" 2>"$work/suite.err" || code=$?
+	TOUR_TTL=${TOUR_TTL:-} timeout -k 5 "$seconds" "$@" >"$work/suite" 2>"$work/suite.err" || code=$?
 	cat "$work/suite"
 	last=$(tail -n 1 "$work/suite")
 	if [[ $last =~ ^([0-9]+)\ passed,\ ([0-9]+)\ failed$ ]]; then
