@@ -18,6 +18,7 @@ const (
 	folderName    = "zkd"
 	foreignName   = "version-2"  // of Apache ZooKeeper
 	vouchName     = "initialize" // in DataDir, made by an operator
+	restoredName  = "restored"   // likewise
 	lockName      = "lock"
 	damagedPrefix = "damaged."
 
@@ -31,7 +32,8 @@ type starting struct {
 	sm  StateStore
 	out Recovered
 
-	vouch       bool
+	vouch       bool       // the operator says that nothing of value was promised here
+	restored    bool       // the operator says that the folder is an old copy
 	lost        []string   // why this start found the server RECOVERING
 	damagedDir  string     // name of the sub-folder of this start for files set aside
 	broken      []txn.Zxid // snapshots
@@ -63,7 +65,7 @@ func OpenStorage(cfg StorageConfig, sm StateStore) (*Storage, Recovered, error) 
 
 func (st *starting) run() error {
 	for _, step := range []func() error{
-		st.refuseForeign, st.takeFolders, st.readInitialized, st.readHard, st.readManifest,
+		st.refuseForeign, st.takeFolders, st.readInitialized, st.readHard, st.markRestored, st.readManifest,
 		st.openSnapshots, st.restore, st.openLog, st.moveDamaged, st.rewrite, st.tidy, st.report,
 	} {
 		if err := step(); err != nil {
@@ -104,7 +106,9 @@ func (st *starting) refuseForeign() error {
 			return notOurs("look at "+dir, "give zkd a dataDir of its own: it never writes there, and importing such data (zkd import) is not in this version",
 				errors.New("it holds the data of Apache ZooKeeper"))
 		}
-		st.vouch = st.vouch || dir == st.cfg.DataDir && hasEntry(entries, vouchName)
+		if dir == st.cfg.DataDir {
+			st.vouch, st.restored = hasEntry(entries, vouchName), hasEntry(entries, restoredName)
+		}
 	}
 	return nil
 }
@@ -179,6 +183,14 @@ func (st *starting) readHard() error {
 	}
 	st.lost = append(st.lost, err.Error())
 	return st.newHard(zab.HardState{ClusterID: st.initialized, Recovering: true, RecoveryID: st.cfg.NewID()})
+}
+
+// markRestored: an old copy cannot be told from a healthy folder by its content. It may lack what this server acknowledged and promised since.
+func (st *starting) markRestored() error {
+	if !st.restored {
+		return nil
+	}
+	return st.lose(fmt.Sprintf("%s at 0: the operator says that %s is a copy that was put back", filepath.Join(st.cfg.DataDir, restoredName), st.dir))
 }
 
 func newerVersion(err error) error {
@@ -309,11 +321,18 @@ func (st *starting) tidy() error {
 	if err := st.findNewest(); err != nil {
 		return err
 	}
-	if !st.vouch {
+	return st.removeMarkers()
+}
+
+// removeMarkers removes what the operator put there: it is in the hard state now.
+func (st *starting) removeMarkers() error {
+	if !st.vouch && !st.restored {
 		return nil
 	}
-	if err := st.cfg.Disk.Remove(filepath.Join(st.cfg.DataDir, vouchName)); err != nil {
-		return err
+	for _, name := range []string{vouchName, restoredName} {
+		if err := st.cfg.Disk.Remove(filepath.Join(st.cfg.DataDir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
 	}
 	return st.cfg.Disk.SyncDir(st.cfg.DataDir)
 }

@@ -752,3 +752,23 @@ func TestOnARealDisk(t *testing.T) {
 	w.check(t, w.memory())
 	require.NoError(t, w.s.Close(true))
 }
+
+// By its content an old copy looks healthy; the operator has to say so, and is believed for good.
+func TestARestoredCopyIsRecovering(t *testing.T) {
+	w := newWorld()
+	w.mustOpen(t)
+	require.NoError(t, w.save(zab.HardState{ClusterID: 5, Accepted: 1, AcceptedLeader: 2, Current: 1}))
+	require.NoError(t, w.write(1, 3, 0))
+	require.NoError(t, w.s.Close(true))
+	put(t, w.d, filepath.Join(dataDir, "restored"))
+	rec := w.restart(t)
+	require.True(t, rec.Hard.Recovering)
+	require.NotZero(t, rec.Hard.RecoveryID)
+	require.Contains(t, rec.Recovering, "/data/restored")
+	require.Equal(t, z(1, 3), rec.End.Zxid, "it keeps what it has: the leader need not send it again")
+	require.NotContains(t, w.names(t, dataDir), "restored")
+	id := rec.Hard.RecoveryID
+	rec = w.restart(t)
+	require.True(t, rec.Hard.Recovering)
+	require.Equal(t, id, rec.Hard.RecoveryID)
+}
