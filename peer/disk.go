@@ -147,31 +147,17 @@ func (d *diskWriter) step(ops []zab.Effect) (n int, err error) {
 	var id uint64
 	switch op := ops[0].(type) {
 	case zab.Append:
+		var bytes int
+		op, bytes, n = zab.MergeAppends(ops, d.p.cfg.Core.BatchBytes, d.p.cfg.Core.BatchCount)
+		recs := op.Records
 		id = op.ID
-		recs, commit := op.Records, op.Commit
-		bytes := recordBytes(recs)
-		for n < len(ops) {
-			next, ok := ops[n].(zab.Append)
-			if !ok {
-				break
-			}
-			more := recordBytes(next.Records)
-			if bytes+more > d.p.cfg.Core.BatchBytes || len(recs)+len(next.Records) > d.p.cfg.Core.BatchCount {
-				break
-			}
-			if n == 1 {
-				recs = append(make([]txn.Record, 0, 2*(len(recs)+len(next.Records))), recs...)
-			}
-			recs, commit, bytes, id = append(recs, next.Records...), max(commit, next.Commit), bytes+more, next.ID
-			n++
-		}
 		d.meter.records.Add(int64(len(recs)))
 		d.meter.bytes.Add(int64(bytes))
 		if d.fresh += int64(bytes); d.fresh >= d.p.cfg.SegmentBytes/4 {
 			d.fresh = 0
 			poke(d.grown)
 		}
-		err = d.p.store.Append(recs, max(commit, min(txn.Zxid(d.commit.Load()), recs[len(recs)-1].Zxid)))
+		err = d.p.store.Append(recs, max(op.Commit, min(txn.Zxid(d.commit.Load()), recs[len(recs)-1].Zxid)))
 	case zab.SaveHardState:
 		id = op.ID
 		if err = d.p.store.SaveHardState(op.State); err == nil && d.p.clusterID.Load() != 0 {

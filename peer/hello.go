@@ -55,17 +55,6 @@ func (p *Peer) check(h *zab.Hello, purpose zab.Purpose, want zab.ServerID) error
 	return nil
 }
 
-// newer reports whether a connection with hello h replaces one with hello old.
-func newer(h, old *zab.Hello) bool {
-	if h.Directory != old.Directory {
-		return true
-	}
-	if h.Boot != old.Boot {
-		return h.Boot > old.Boot
-	}
-	return h.ConnNo > old.ConnNo
-}
-
 // greet says ours on a connection that we dialled, and takes the answer.
 func (p *Peer) greet(nc net.Conn, br *bufio.Reader, ours *zab.Hello) error {
 	purpose, target := ours.Purpose, ours.Target

@@ -197,7 +197,7 @@ func (m *mesh) accept(ctx context.Context, nc net.Conn) {
 func (mp *meshPeer) adopt(nc net.Conn, h *zab.Hello) bool {
 	mp.mu.Lock()
 	if mp.conn != nil {
-		if !newer(h, mp.hello) {
+		if !h.Replaces(mp.hello) {
 			mp.mu.Unlock()
 			return false
 		}

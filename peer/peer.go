@@ -302,7 +302,7 @@ func (p *Peer) acceptStream(ctx context.Context, nc net.Conn) {
 	s := p.newStream(nc, h.Self, h)
 	p.mu.Lock()
 	old := p.inbound[h.Self]
-	if old != nil && !newer(h, old.hello) {
+	if old != nil && !h.Replaces(old.hello) {
 		p.mu.Unlock()
 		nc.Close()
 		return

@@ -73,6 +73,38 @@ type (
 	}
 )
 
+// MergeAppends joins the Append at the head of ops with those that follow it directly, as far as all fit into one batch of so many bytes and
+// records. The joined one has the ID of the last; ops is not changed. n is how many operations it took, at least 1.
+func MergeAppends(ops []Effect, maxBytes, maxRecords int) (a Append, bytes, n int) {
+	a = ops[0].(Append)
+	bytes, n = recordBytes(a.Records), 1
+	for n < len(ops) {
+		next, ok := ops[n].(Append)
+		if !ok {
+			break
+		}
+		more := recordBytes(next.Records)
+		if bytes+more > maxBytes || len(a.Records)+len(next.Records) > maxRecords {
+			break
+		}
+		if n == 1 {
+			a.Records = append(make([]txn.Record, 0, 2*(len(a.Records)+len(next.Records))), a.Records...)
+		}
+		a.Records, a.Commit, a.ID = append(a.Records, next.Records...), max(a.Commit, next.Commit), next.ID
+		bytes += more
+		n++
+	}
+	return a, bytes, n
+}
+
+func recordBytes(recs []txn.Record) int {
+	n := 0
+	for i := range recs {
+		n += len(recs[i].Bytes)
+	}
+	return n
+}
+
 // ReadLog asks for records behind After, at most MaxBytes of them (at least one record). LogRead follows; reading does not
 // block the loop.
 type ReadLog struct {

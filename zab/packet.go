@@ -67,6 +67,17 @@ type Hello struct {
 	Target    ServerID // whom the dialler means to reach
 }
 
+// Replaces reports whether a connection with hello h takes the place of one with hello old.
+func (h *Hello) Replaces(old *Hello) bool {
+	if h.Directory != old.Directory {
+		return true
+	}
+	if h.Boot != old.Boot {
+		return h.Boot > old.Boot
+	}
+	return h.ConnNo > old.ConnNo
+}
+
 // Notify carries a Notification.
 type Notify struct{ Notification }
 

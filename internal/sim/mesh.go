@@ -119,7 +119,7 @@ func (n *node) acceptMesh(e *end, h *zab.Hello) {
 func (mp *meshPeer) adopt(e *end, h *zab.Hello) bool {
 	n := mp.n
 	if mp.conn != nil {
-		if !newer(h, mp.hello) {
+		if !h.Replaces(mp.hello) {
 			return false
 		}
 		old := mp.conn

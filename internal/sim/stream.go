@@ -49,17 +49,6 @@ func (n *node) foreign(h *zab.Hello) bool {
 	return n.clusterID != 0 && h.ClusterID != 0 && n.clusterID != h.ClusterID
 }
 
-// newer reports whether a connection with hello h replaces one with hello old.
-func newer(h, old *zab.Hello) bool {
-	if h.Directory != old.Directory {
-		return true
-	}
-	if h.Boot != old.Boot {
-		return h.Boot > old.Boot
-	}
-	return h.ConnNo > old.ConnNo
-}
-
 // greet says our hello on a connection that we dialled, and takes the answer.
 func (n *node) greet(e *end, ours *zab.Hello, done func(ok, active, foreign bool)) {
 	finished := false
@@ -126,7 +115,7 @@ func (n *node) accept(e *end) {
 	}
 	n.welcome(e, zab.ForData, func(h *zab.Hello) {
 		old := n.inbound[h.Self]
-		if old != nil && !newer(h, old.hello) {
+		if old != nil && !h.Replaces(old.hello) {
 			e.cut()
 			return
 		}

@@ -143,23 +143,11 @@ func (d *writer) perform(ops []zab.Effect) (k int, err error) {
 	var id uint64
 	switch op := ops[0].(type) {
 	case zab.Append:
+		op, _, k = zab.MergeAppends(ops, n.cfg.BatchBytes, n.cfg.BatchCount)
+		recs := op.Records
 		id = op.ID
-		recs, commit := append([]txn.Record(nil), op.Records...), op.Commit
-		size := recordBytes(recs)
-		for k < len(ops) {
-			next, ok := ops[k].(zab.Append)
-			if !ok {
-				break
-			}
-			more := recordBytes(next.Records)
-			if size+more > n.cfg.BatchBytes || len(recs)+len(next.Records) > n.cfg.BatchCount {
-				break
-			}
-			recs, commit, size, id = append(recs, next.Records...), max(commit, next.Commit), size+more, next.ID
-			k++
-		}
 		w.checks.begin(n, zab.Append{Records: recs})
-		if err = n.store.Append(recs, max(commit, min(d.commit, recs[len(recs)-1].Zxid))); err == nil {
+		if err = n.store.Append(recs, max(op.Commit, min(d.commit, recs[len(recs)-1].Zxid))); err == nil {
 			w.checks.onDurable(n, recs)
 		}
 	case zab.SaveHardState:
@@ -215,14 +203,6 @@ func (d *writer) install(op zab.InstallSnapshot) error {
 	d.commit = op.Begin.At.Zxid
 	n.snaps.at = op.Begin.At
 	return nil
-}
-
-func recordBytes(recs []txn.Record) int {
-	n := 0
-	for i := range recs {
-		n += len(recs[i].Bytes)
-	}
-	return n
 }
 
 // snapshotter has a local snapshot written when one is due.
