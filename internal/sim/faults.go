@@ -349,7 +349,7 @@ func (w *World) rot(n *node) {
 // (I-12, I-44, I-45).
 func (c *checks) deep(n *node) {
 	b := c.book(n)
-	if b.damaged || b.rotten || !n.up || n.installing() {
+	if b.damaged || b.rotten || b.hard.Diverged || !n.up || n.installing() { // a start sets aside what diverged
 		return
 	}
 	rec, err := recoverFrom(n.disk.Survivor(), n.id, c.w.sc.Limits.Segment)
