@@ -18,6 +18,7 @@ import (
 	"io"
 	"os"
 	"runtime"
+	"runtime/debug"
 	"strconv"
 
 	"github.com/spf13/pflag"
@@ -27,7 +28,12 @@ import (
 	"github.com/zkd-project/zkd/internal/sim"
 )
 
-func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
+func main() {
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(400) // a world is small and makes much garbage: collecting it less often saves a sixth of the time
+	}
+	os.Exit(run(os.Args[1:], os.Stdout, os.Stderr))
+}
 
 var errUsage = errors.New("usage: zkdsim run|replay|play|shrink|mutants|rules [flags]; zkdsim run --help lists them")
 
