@@ -202,7 +202,9 @@ func (c *conn) reply(xid int32, zxid txn.Zxid, err proto.ErrCode, body func([]by
 	}
 	c.out = proto.EndFrame(out, mark)
 	c.framesOut++
-	c.traffic.lastZxid = zxid
+	if zxid != 0 { // an answer to an auth packet is none to a request
+		c.traffic.lastZxid = zxid
+	}
 	c.pushed()
 }
 
