@@ -14,10 +14,10 @@ func pinged(t *testing.T, d uint64) *rig {
 	r := newRig(t, zab.HardState{}, nil, 0).serving(1)
 	r.recs = history(zab.Position{}, 1, 2)
 	r.hear(&zab.Propose{Records: r.recs, Commit: txn.MakeZxid(1, 1)})
-	fx := r.hear(&zab.Ping{Nonce: 1, DigestZxid: txn.MakeZxid(1, 2), Digest: d})
+	r.hear(&zab.Ping{Nonce: 1, DigestZxid: txn.MakeZxid(1, 2), Digest: d})
 	r.settle()
 	require.Empty(t, the[zab.AskDigest](r.all), "not applied")
-	fx = r.hear(&zab.Commit{Commit: txn.MakeZxid(1, 2)})
+	fx := r.hear(&zab.Commit{Commit: txn.MakeZxid(1, 2)})
 	require.Equal(t, []zab.AskDigest{{At: txn.MakeZxid(1, 2)}}, the[zab.AskDigest](fx))
 	require.IsType(t, zab.Apply{}, fx[0], "the state has come so far")
 	return r
