@@ -52,6 +52,7 @@ type process struct {
 	dir    string
 	client string // address for clients
 	env    []string
+	binary string // empty: zkdBinary
 
 	mu     sync.Mutex
 	log    bytes.Buffer
@@ -126,7 +127,11 @@ func (p *process) logText() string {
 }
 
 func (p *process) start() {
-	cmd := exec.Command(zkdBinary, "--config", filepath.Join(p.dir, "zoo.cfg"))
+	binary := zkdBinary
+	if p.binary != "" {
+		binary = p.binary
+	}
+	cmd := exec.Command(binary, "--config", filepath.Join(p.dir, "zoo.cfg"))
 	cmd.Stderr, cmd.Env = p, append(os.Environ(), p.env...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	require.NoError(p.t, cmd.Start())
