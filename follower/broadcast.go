@@ -153,3 +153,13 @@ func (f *Follower) String() string {
 	return fmt.Sprintf("follower %d of %d %v epoch %d hard %+v end %+v durable %v commit %v applied %v table %v", f.self, f.leader, f.stage, f.epoch,
 		f.local.Hard, h.End, h.Durable, h.Commit, h.Applied, h.Table.Ends)
 }
+
+// lagTxns counts what the leader has called committed and this server has not applied, as far as its own log shows how much that is.
+func (f *Follower) lagTxns() int64 {
+	h := f.local.Hist
+	n := h.Table.Between(h.Applied, min(f.commit, h.End.Zxid))
+	if f.commit > h.End.Zxid && f.commit.Epoch() == h.End.Zxid.Epoch() {
+		n += int64(f.commit - h.End.Zxid)
+	}
+	return n
+}

@@ -322,6 +322,7 @@ func (f *Follower) Status(s *zab.Status) {
 	s.SyncDiff += f.stats.diff
 	s.SyncTrunc += f.stats.trunc
 	s.SyncSnap += f.stats.snap
+	s.LagTxns = f.lagTxns()
 	s.DigestAgreed, s.Diverged = f.digests.agreed, f.stage == stageFenced
 	if f.stage != stageServing {
 		s.Reason = f.stage.String()

@@ -167,21 +167,10 @@ func (l *Leader) bytesBehind(z txn.Zxid) int64 {
 	}
 	const guess = 256 // bytes, when the tail is empty
 	weight := int64(guess)
-	if n := records(&h.Table, h.TailStart().Zxid, h.End.Zxid); n > 0 {
+	if n := h.Table.Between(h.TailStart().Zxid, h.End.Zxid); n > 0 {
 		weight = max(1, int64(h.TailBytes())/n)
 	}
-	return records(&h.Table, z, h.End.Zxid) * weight
-}
-
-// records counts the records in (from, to] by the epoch table.
-func records(t *zab.EpochTable, from, to txn.Zxid) (n int64) {
-	for _, e := range t.Ends {
-		first := max(from, txn.MakeZxid(e.Epoch, 0))
-		if last := min(to, e.Last); last > first {
-			n += int64(last - first)
-		}
-	}
-	return n
+	return h.Table.Between(z, h.End.Zxid) * weight
 }
 
 // lag is how much a learner lacks, in bytes.
@@ -190,4 +179,20 @@ func (l *Leader) lag(x *learner) int64 {
 		return 0
 	}
 	return l.bytesBehind(max(x.match, x.sent)) + int64(x.windowBytes)
+}
+
+// lagTxns is the same in records: those that it has not acked.
+func (l *Leader) lagTxns(x *learner) int64 {
+	if x.ack == nil {
+		return 0
+	}
+	return l.local.Hist.Table.Between(x.match, l.limit(x))
+}
+
+// lagNanos is how long the oldest record that was sent to it has been on its way.
+func (l *Leader) lagNanos(x *learner) int64 {
+	if len(x.window) == 0 {
+		return 0
+	}
+	return int64(l.now.Sub(x.window[0].at))
 }

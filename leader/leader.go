@@ -248,7 +248,7 @@ func (l *Leader) Status(s *zab.Status) {
 			continue
 		}
 		s.Learners = append(s.Learners, zab.LearnerStatus{ID: x.id, Observer: !x.voter, Synced: x.synced, Mode: x.mode, Match: x.match,
-			LagBytes: l.lag(x), Agreed: x.agreed})
+			LagBytes: l.lag(x), LagTxns: l.lagTxns(x), LagNanos: l.lagNanos(x), InStep: x.synced && !x.behind, Agreed: x.agreed})
 		s.DigestAgreed = max(s.DigestAgreed, x.agreed)
 	}
 }

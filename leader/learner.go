@@ -57,6 +57,7 @@ type learner struct {
 	nonce      uint64   // largest that it answered
 	diskLow    bool
 	diskFull   bool
+	behind     bool // lacks more than FallBehind, as last told
 
 	agreed  txn.Zxid // last zxid at which its state was equal to this one's
 	differs mark     // last one at which it was not
@@ -137,7 +138,7 @@ func (l *Leader) plan(x *learner) {
 		size = l.bytesBehind(p.Common.Zxid)
 	}
 	l.note(zab.Note{Message: zab.NoteSyncStart, Peer: x.id, Zxid: p.Common.Zxid, Mode: x.mode, Bytes: size,
-		Records: records(&l.local.Hist.Table, p.Common.Zxid, l.local.Hist.End.Zxid)})
+		Records: l.local.Hist.Table.Between(p.Common.Zxid, l.local.Hist.End.Zxid)})
 }
 
 func (l *Leader) planInput(x *learner) *PlanInput {

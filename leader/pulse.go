@@ -86,6 +86,7 @@ func (l *Leader) pace() {
 	if l.now >= l.pulse.next {
 		l.ping()
 		l.askDigest()
+		l.tellBehind()
 		if left := l.counterLeft(); l.phase == zab.Broadcast && (left == 0 || l.soft() && l.pending()+l.preparing == 0) {
 			l.beginDrain(0, whyCounter)
 		}
@@ -96,6 +97,25 @@ func (l *Leader) pace() {
 func (l *Leader) soft() bool {
 	end := l.local.Hist.End.Zxid
 	return end.Epoch() == l.epoch && end.Counter() >= l.cfg.CounterSoft
+}
+
+// tellBehind says when a learner in step falls far behind, and when it has come back (§17). Nothing else follows from it: it stays connected and
+// counts with what it has acked.
+func (l *Leader) tellBehind() {
+	for _, x := range l.learners {
+		lag := int64(0)
+		if x.synced && !x.gone {
+			lag = l.lag(x)
+		}
+		switch limit := int64(l.cfg.FallBehind); {
+		case !x.behind && lag > limit:
+			x.behind = true
+			l.note(zab.Note{Level: zab.Warn, Message: zab.NoteBehind, Peer: x.id, Zxid: x.match, Bytes: lag, Reason: fmt.Sprintf("it lacks %d bytes", lag)})
+		case x.behind && lag <= limit/2:
+			x.behind = false
+			l.note(zab.Note{Message: zab.NoteInStep, Peer: x.id, Zxid: x.match})
+		}
+	}
 }
 
 // ping sends a wave to everybody who said who it is.

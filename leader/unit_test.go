@@ -186,7 +186,7 @@ func TestStatusListsTheLearners(t *testing.T) {
 	s = zab.Status{}
 	b.l.Status(&s)
 	require.Equal(t, zab.Status{Phase: zab.Broadcast, Leader: 1, Epoch: 1, Pending: 1, PendingBytes: s.PendingBytes, SyncDiff: 1,
-		Learners: []zab.LearnerStatus{{ID: 2, Synced: true, Mode: "DIFF", LagBytes: s.PendingBytes}}}, s)
+		Learners: []zab.LearnerStatus{{ID: 2, Synced: true, Mode: "DIFF", LagBytes: s.PendingBytes, LagTxns: 1, InStep: true}}}, s)
 }
 
 // TestARefusedCutIsFollowedByASnapshot: R-30, once per connection.

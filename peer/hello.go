@@ -9,6 +9,8 @@ import (
 	"syscall"
 	"time"
 
+	"go.uber.org/zap"
+
 	"github.com/zkd-project/zkd/txn"
 	"github.com/zkd-project/zkd/zab"
 )
@@ -96,6 +98,10 @@ func (p *Peer) welcome(nc net.Conn, br *bufio.Reader, purpose zab.Purpose) (*zab
 			_, _ = nc.Write(zab.AppendFrame(nil, 0, &zab.Bye{Code: r.code, Text: r.text}))
 		}
 		return h, err
+	}
+	if p.twins.seen(h) && p.strangers.first("twins"+string(rune(h.Self))) {
+		p.log.Error("two processes say that they are one server: their connections replace each other; stop one of them, and check myid on the machines",
+			zap.Uint8("peer", uint8(h.Self)), zap.String("addr", nc.RemoteAddr().String()))
 	}
 	if _, err := nc.Write(zab.AppendFrame(nil, 0, p.hello(purpose, h.Self))); err != nil {
 		return nil, err

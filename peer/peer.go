@@ -86,6 +86,7 @@ type Peer struct {
 	connID    atomic.Uint64
 	status    atomic.Pointer[zab.Status]
 	strangers strangers
+	twins     twins
 
 	mu       sync.Mutex
 	streams  map[zab.ConnID]*stream

@@ -92,6 +92,10 @@ func mntrLeader(line func(string, any), st *zab.Status) {
 	for i := range st.Learners {
 		l := &st.Learners[i]
 		line(fmt.Sprintf("learner_%d_lag_bytes", l.ID), l.LagBytes)
+		line(fmt.Sprintf("learner_%d_lag_txns", l.ID), l.LagTxns)
+		line(fmt.Sprintf("learner_%d_lag_ms", l.ID), l.LagNanos/1e6)
+		line(fmt.Sprintf("learner_%d_in_step", l.ID), flag(l.InStep))
+		line(fmt.Sprintf("learner_%d_digest_zxid", l.ID), fmt.Sprintf("0x%x", uint64(l.Agreed)))
 		line(fmt.Sprintf("learner_%d_match_zxid", l.ID), fmt.Sprintf("0x%x", uint64(l.Match)))
 		line(fmt.Sprintf("learner_%d_sync_mode", l.ID), l.Mode)
 	}
@@ -107,6 +111,7 @@ func mntrReplication(line func(string, any), st *zab.Status) {
 	line("last_logged_zxid", fmt.Sprintf("0x%x", uint64(st.LogEnd)))
 	line("durable_zxid", fmt.Sprintf("0x%x", uint64(st.Durable)))
 	line("committed_zxid", fmt.Sprintf("0x%x", uint64(st.Commit)))
+	line("lag_txns", st.LagTxns)
 	line("elections", st.Elections)
 	line("sync_diff", st.SyncDiff)
 	line("sync_trunc", st.SyncTrunc)

@@ -50,6 +50,7 @@ type Config struct {
 	MaxPending      int // outstanding proposals
 	MaxPendingBytes int
 	LagForHandover  int // bytes
+	FallBehind      int // bytes that a learner may lack and still be called in step
 	DiffMinBytes    int64
 	DiffMaxRatio    float64
 	MaxSnapSends    int
@@ -68,7 +69,7 @@ func DefaultConfig() Config {
 		EpochWait: 2 * time.Second, ProposalStall: 3 * time.Second, DiskStall: 2 * time.Second, DiskWarn: 500 * time.Millisecond,
 		HandoverLimit: 500 * time.Millisecond, HandoverGrace: 300 * time.Millisecond, ReepochGap: time.Minute,
 		BatchBytes: 1 << 20, BatchCount: 1000, InflightBytes: 16 << 20, InflightCount: 4096, TailBytes: 32 << 20,
-		MaxPending: 10_000, MaxPendingBytes: 64 << 20, LagForHandover: 1 << 20,
+		MaxPending: 10_000, MaxPendingBytes: 64 << 20, LagForHandover: 1 << 20, FallBehind: 256 << 20,
 		DiffMinBytes: 256 << 20, DiffMaxRatio: 0.5, MaxSnapSends: 2,
 		CounterSoft: 0xF0000000, CounterHard: 0xFFFFFF00,
 	}

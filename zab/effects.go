@@ -210,9 +210,11 @@ const (
 const (
 	NoteRole        = "role changed"
 	NoteEstablished = "leader established"
-	NoteSyncStart   = "learner sync"       // at the leader: mode, bytes, records
-	NoteSynced      = "synchronised"       // at the learner, and at the leader for a learner
-	NoteLearnerGone = "learner gone"       //
+	NoteSyncStart   = "learner sync"           // at the leader: mode, bytes, records
+	NoteSynced      = "synchronised"           // at the learner, and at the leader for a learner
+	NoteLearnerGone = "learner gone"           //
+	NoteBehind      = "learner is not in step" // it lacks more than FallBehind; it stays and goes on counting with what it acks
+	NoteInStep      = "learner is in step again"
 	NoteRefused     = "peer refused"       // with reason
 	NoteWaiting     = "waiting for voters" // founding or quorum, says for whom
 	NoteHandover    = "handing over"

@@ -80,6 +80,17 @@ func (t *EpochTable) Cut(to Position) {
 	}
 }
 
+// Between counts the records in (from, to] of the history.
+func (t *EpochTable) Between(from, to txn.Zxid) (n int64) {
+	for _, e := range t.Ends {
+		first := max(from, txn.MakeZxid(e.Epoch, 0))
+		if last := min(to, e.Last); last > first {
+			n += int64(last - first)
+		}
+	}
+	return n
+}
+
 // Clone returns a table that shares nothing with t.
 func (t *EpochTable) Clone() EpochTable {
 	return EpochTable{Whole: t.Whole, Ends: append([]EpochEnd(nil), t.Ends...)}

@@ -26,6 +26,7 @@ type Status struct {
 	SyncSnap      uint64
 	LastFailover  int64 // nanoseconds from leaving the last serving role to serving again; 0 unknown
 	DiskLow, Full bool
+	LagTxns       int64    // records that are known to be committed and are not applied here
 	DigestAgreed  txn.Zxid // last zxid at which this server's state was seen to be equal to the leader's, at a leader to some learner's
 	Diverged      bool     // it was seen not to be: this server serves nobody and is about to end
 }
@@ -38,5 +39,8 @@ type LearnerStatus struct {
 	Mode     string // DIFF, TRUNC, SNAP: how it was brought into line
 	Match    txn.Zxid
 	LagBytes int64
+	LagTxns  int64
+	LagNanos int64    // how long the oldest record has been on its way to it; 0: nothing is
+	InStep   bool     // synced, and lacks no more than FallBehind
 	Agreed   txn.Zxid // last zxid at which its state was seen to be equal to the leader's
 }
