@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"math/rand/v2"
 	"slices"
+	"strings"
 
 	"github.com/zkd-project/zkd/proto"
 )
@@ -116,7 +117,8 @@ func (g *generator) ordinary(slot int) step {
 	}
 	for range n {
 		s.requests = append(s.requests, g.any(slot))
-		if op := s.requests[len(s.requests)-1].op; op == proto.OpSetACL || g.quotas && op.IsWrite() { // see differences.go
+		last := s.requests[len(s.requests)-1]
+		if last.op == proto.OpSetACL || g.quotas && last.op.IsWrite() || last.holdsNull() { // see differences.go
 			break
 		}
 	}
@@ -175,6 +177,11 @@ func (g *generator) request(slot int, op proto.Op, rec proto.Record) request {
 		q.body = rec.Append(nil)
 	}
 	return q
+}
+
+// holdsNull reports whether the request is a multi with a null somewhere.
+func (q request) holdsNull() bool {
+	return q.op == proto.OpMulti && strings.Contains(q.String(), "Null:true")
 }
 
 // damage spoils the body of some requests. What comes out is never a different request that decodes.
