@@ -6,6 +6,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/spf13/pflag"
+
 	"github.com/zkd-project/zkd/bench/load"
 	"github.com/zkd-project/zkd/proto"
 )
@@ -182,14 +184,14 @@ _zkcli() {
 	cur=${words[last]}
 	while ((i < last)); do
 		case ${words[i]} in
-		-server | --server | -timeout | --timeout | --output | --color) options+=("${words[i]}" "${words[i + 1]}"); ((i += 2)) ;;
+		@VALUED|@) options+=("${words[i]}" "${words[i + 1]}"); ((i += 2)) ;;
 		-*) options+=("${words[i]}"); ((i += 1)) ;;
 		*) break ;;
 		esac
 	done
 	((i <= last)) || return
 	if ((i == last)) && [[ $cur == -* ]]; then
-		mapfile -t COMPREPLY < <(compgen -W "--server --timeout --output --color --readonly --help" -- "$cur")
+		mapfile -t COMPREPLY < <(compgen -W "@ALL@" -- "$cur")
 		return
 	fi
 	mapfile -t COMPREPLY < <(zkcli "${options[@]}" --complete -- "${words[@]:i}" 2>/dev/null)
@@ -205,13 +207,13 @@ _zkcli() {
 	local -a options found
 	while ((i < CURRENT)); do
 		case ${words[i]} in
-		-server | --server | -timeout | --timeout | --output | --color) options+=("${words[i]}" "${words[i + 1]}"); ((i += 2)) ;;
+		@VALUED|@) options+=("${words[i]}" "${words[i + 1]}"); ((i += 2)) ;;
 		-*) options+=("${words[i]}"); ((i += 1)) ;;
 		*) break ;;
 		esac
 	done
 	if ((i >= CURRENT)) && [[ ${words[CURRENT]} == -* ]]; then
-		compadd -- --server --timeout --output --color --readonly --help
+		compadd -- @ALL@
 		return
 	fi
 	found=("${(@f)$(zkcli "${options[@]}" --complete -- "${(@)words[i,CURRENT]}" 2>/dev/null)}")
@@ -226,7 +228,7 @@ function __zkcli_complete
 	set -e words[1]
 	while test (count $words) -gt 1
 		switch $words[1]
-			case -server --server -timeout --timeout --output --color
+			case @VALUED@
 				set -a options $words[1] $words[2]
 				set -e words[1..2]
 			case '-*'
@@ -246,13 +248,29 @@ complete -c zkcli -n __fish_use_subcommand -l color -x -a 'auto always never' -d
 `,
 }
 
+// script is the completion script for a system shell, "" if there is none, with the program's options filled in.
+func script(shell string) string {
+	var all, valued []string
+	newOptions(new(config)).VisitAll(func(o *pflag.Flag) {
+		all = append(all, "--"+o.Name)
+		if o.NoOptDefVal == "" {
+			valued = append(valued, "--"+o.Name)
+			if oldOptions[o.Name] {
+				valued = append(valued, "-"+o.Name)
+			}
+		}
+	})
+	return strings.NewReplacer("@ALL@", strings.Join(append(all, "--help"), " "), "@VALUED|@", strings.Join(valued, " | "),
+		"@VALUED@", strings.Join(valued, " ")).Replace(scripts[shell])
+}
+
 func completionScript(_ context.Context, _ *shell, a *arguments) (result, error) {
 	var res result
-	script, ok := scripts[a.arg(0)]
-	if !ok {
+	text := script(a.arg(0))
+	if text == "" {
 		return res, wrongUsage("completion", "there is no script for "+a.arg(0))
 	}
-	res.field("script", script)
-	res.text = script
+	res.field("script", text)
+	res.text = text
 	return res, nil
 }

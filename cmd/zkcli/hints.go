@@ -26,13 +26,15 @@ func (sh *shell) hint(name, path string, err error) string {
 	}
 	op, path := failedAt(path, err)
 	if errors.Is(err, client.ErrUnimplemented) {
-		return "This server does not know the operation: watches that stay (addWatch, watch) need ZooKeeper 3.6,\n" +
-			"whoami 3.7, nodes with a time to live extendedTypesEnabled=true.\n"
+		return unknownHint(op)
 	}
 	if errors.Is(err, client.ErrTooLarge) {
-		return "The limit is the servers' jute.maxbuffer.\n"
+		return "The limit is the servers' jute.maxbuffer; if theirs is higher, say so with --jute-maxbuffer.\n"
 	}
 	var code proto.ErrCode
+	if err == error(errACL) || errors.Is(err, client.ErrInvalidACL) {
+		return aclForm
+	}
 	if !errors.As(err, &code) || path == "" || !strings.HasPrefix(path, "/") || sh.c == nil {
 		return ""
 	}
@@ -53,11 +55,28 @@ func (sh *shell) hint(name, path string, err error) string {
 		return sh.aclHint(ctx, path)
 	case client.ErrNotEmpty:
 		if n, err := sh.countDescendants(ctx, path); err == nil {
-			return fmt.Sprintf("It has %d nodes below it; deleteall deletes them too.\n", n)
+			return fmt.Sprintf("It has %s below it; deleteall deletes them too.\n", plural(int64(n), "node"))
 		}
 	}
 	return again
 }
+
+// unknownHint says what a server needs that does not know an operation.
+func unknownHint(op proto.Op) string {
+	switch op {
+	case proto.OpCreateTTL:
+		return "Nodes with a time to live need servers with extendedTypesEnabled=true.\n"
+	case proto.OpAddWatch:
+		return "Watches that stay need ZooKeeper 3.6; get -w, ls -w and stat -w watch once.\n"
+	case proto.OpWhoAmI:
+		return "whoami needs ZooKeeper 3.7.\n"
+	}
+	return "This server does not know the operation.\n"
+}
+
+// aclForm explains what an access control list is made of.
+const aclForm = "Entries are scheme:id:perms, with commas between: world:anyone:r, ip:10.0.0.0/8:cdrwa, auth::cdrwa for whoever addauth\n" +
+	"made this session, digest:user:HASH:cdrwa where HASH is the base64 SHA-1 of user:password. perms are of cdrwa.\n"
 
 // failedAt is the operation that err is about, if it is about one, and its path; path is that of the command.
 func failedAt(path string, err error) (proto.Op, string) {
@@ -111,7 +130,7 @@ func (sh *shell) ancestorHint(ctx context.Context, path string) string {
 		case !errors.Is(err, client.ErrNoNode):
 			return ""
 		case p == "/":
-			return "The chroot itself does not exist: create it without one.\n"
+			return "The chroot itself does not exist; create -p / makes it.\n"
 		}
 	}
 }

@@ -447,28 +447,28 @@ func TestCompletionScripts(t *testing.T) {
 	require.NoError(t, os.WriteFile(fake, []byte("#!/bin/sh\necho \"$*\"\n"), 0o700))
 	for _, c := range []struct{ shell, before, after string }{
 		{"bash", "", `
-COMP_LINE='zkcli --server h:1 get -s /a'; COMP_POINT=${#COMP_LINE}
+COMP_LINE='zkcli --server h:1 --tls-ca f get -s /a'; COMP_POINT=${#COMP_LINE}
 _zkcli
 echo "${COMPREPLY[0]}"`},
 		{"zsh", `
 compdef() { }
 compadd() { while [[ $1 != -- ]]; do shift; done; shift; print -l -- "$@"; }
 `, `
-words=(zkcli --server h:1 get -s /a) CURRENT=6
+words=(zkcli --server h:1 --tls-ca f get -s /a) CURRENT=8
 _zkcli`},
 		{"fish", "", `
-complete -C 'zkcli --server h:1 get -s /a'`},
+complete -C 'zkcli --server h:1 --tls-ca f get -s /a'`},
 	} {
 		t.Run(c.shell, func(t *testing.T) {
 			shell, err := exec.LookPath(c.shell)
 			if err != nil {
 				t.Skip("not installed")
 			}
-			cmd := exec.CommandContext(t.Context(), shell, "-c", c.before+scripts[c.shell]+c.after)
+			cmd := exec.CommandContext(t.Context(), shell, "-c", c.before+script(c.shell)+c.after)
 			cmd.Env = append(os.Environ(), "HOME="+dir, "PATH="+dir+":"+os.Getenv("PATH"))
 			out, err := cmd.CombinedOutput()
 			require.NoError(t, err, string(out))
-			require.Equal(t, "--server h:1 --complete -- get -s /a\n", string(out))
+			require.Equal(t, "--server h:1 --tls-ca f --complete -- get -s /a\n", string(out))
 		})
 	}
 }
@@ -482,6 +482,41 @@ func TestProgressLine(t *testing.T) {
 func afterBanner(errs string) string {
 	_, rest, _ := strings.Cut(errs, "path:null\n")
 	return rest
+}
+
+// A chroot that is not there yet is made like any node.
+func TestChrootIsMade(t *testing.T) {
+	inside := chroot(t) + "/app"
+	code, _, errs := zkcli(t, inside, "", "ls", "/")
+	require.Equal(t, exitFailed, code)
+	require.Contains(t, errs, "The chroot itself does not exist; create -p / makes it.\n")
+	code, _, errs = zkcli(t, inside, "", "create", "-p", "/")
+	require.Equal(t, exitOK, code)
+	require.Contains(t, errs, "Created /\n")
+	code, out, errs := zkcli(t, inside, "", "ls", "/")
+	require.Equal(t, exitOK, code, errs)
+	require.Equal(t, "[]\n", out)
+}
+
+// Without a terminal there is no editor to wait for, unless one is named.
+func TestEditNeedsATerminalOrAnEditor(t *testing.T) {
+	t.Setenv("EDITOR", "")
+	t.Setenv("VISUAL", "")
+	code, _, errs := zkcli(t, chroot(t), "", "edit", "/")
+	require.Equal(t, exitFailed, code)
+	require.Contains(t, errs, "$EDITOR names another editor")
+}
+
+// The longest request is the servers' business as soon as the user says so.
+func TestLongestRequest(t *testing.T) {
+	server := chroot(t)
+	big := strings.Repeat("x", 100)
+	code, _, errs := zkcli(t, server, big, "--jute-maxbuffer", "120", "create", "--file", "-", "/big")
+	require.Equal(t, exitFailed, code)
+	require.Contains(t, errs, "limit 120\n")
+	require.Contains(t, errs, "--jute-maxbuffer")
+	code, _, errs = zkcli(t, server, big, "--jute-maxbuffer", "1000", "create", "--file", "-", "/big")
+	require.Equal(t, exitOK, code, errs)
 }
 
 // A path may be on other servers.

@@ -10,6 +10,7 @@ import (
 	"net"
 	"os"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -82,6 +83,7 @@ type config struct {
 	command []string // none: interactive
 
 	readOnly  bool
+	maxFrame  int  // bytes, 0 for the default
 	complete  bool // print completions of command
 	secure    bool // TLS even without files
 	ca        string
@@ -95,6 +97,9 @@ func (cfg *config) options() ([]client.Option, error) {
 	opts := []client.Option{client.WithSessionTimeout(cfg.timeout)}
 	if cfg.readOnly {
 		opts = append(opts, client.WithReadOnly())
+	}
+	if cfg.maxFrame > 0 {
+		opts = append(opts, client.WithMaxFrame(cfg.maxFrame))
 	}
 	if cfg.dial != nil {
 		opts = append(opts, client.WithDialer(cfg.dial))
@@ -194,28 +199,30 @@ func newOptions(cfg *config) *pflag.FlagSet {
 	fs.StringVar(&cfg.ca, "tls-ca", "", "connect with TLS, to servers that this `file` of certificates vouches for")
 	fs.StringVar(&cfg.cert, "tls-cert", "", "connect with TLS, showing this certificate `file`")
 	fs.StringVar(&cfg.key, "tls-key", "", "`file` with the key of the certificate")
+	fs.IntVar(&cfg.maxFrame, "jute-maxbuffer", 0, "longest request in `bytes`, if it is not the default on the servers either")
 	fs.String("client-configuration", "", "zkCli.sh's properties `file`: its TLS settings, if they name PEM files")
 	fs.Bool("waitforconnection", false, "accepted for old scripts; zkcli always waits for the connection")
 	fs.BoolVar(&cfg.complete, "complete", false, "print what the last word of the command may become, for completion scripts")
 	return fs
 }
 
-// oldSpelling turns the options of zkCli.sh, which begin with one dash, into ours.
+// oldOptions are those of zkCli.sh, which begin with one dash.
+var oldOptions = map[string]bool{"server": true, "timeout": true, "waitforconnection": true, "client-configuration": true}
+
+// oldSpelling turns the options of zkCli.sh into ours.
 func oldSpelling(args []string) []string {
 	out := append([]string(nil), args...)
+	known := newOptions(new(config))
 	for i := 0; i < len(out); i++ {
-		switch out[i] {
-		case "-server", "-timeout", "-waitforconnection", "-client-configuration":
+		if name, ok := strings.CutPrefix(out[i], "-"); ok && oldOptions[name] {
 			out[i] = "-" + out[i]
 		}
-		switch out[i] {
-		case "--server", "--timeout", "--output", "--color", "--tls-ca", "--tls-cert", "--tls-key", "--client-configuration":
+		name, long := strings.CutPrefix(out[i], "--")
+		switch o := known.Lookup(name); {
+		case long && o != nil && o.NoOptDefVal == "":
 			i++ // its value
-		case "--waitforconnection", "--readonly", "-r", "--complete":
-		default:
-			if len(out[i]) == 0 || out[i][0] != '-' {
-				return out
-			}
+		case !strings.HasPrefix(out[i], "-"):
+			return out
 		}
 	}
 	return out

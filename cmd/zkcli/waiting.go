@@ -34,7 +34,7 @@ func watchCommand(ctx context.Context, sh *shell, a *arguments) (result, error) 
 		case errors.Is(err, context.Canceled) && userStopped(ctx):
 			return res, nil // Ctrl-C is how it ends
 		case errors.Is(err, context.DeadlineExceeded):
-			return res, &negative{fmt.Sprintf("%s within %s", plural(seen, "event"), a.str("timeout"))}
+			return res, &negative{fmt.Sprintf("%s within %v", plural(seen, "event"), a.duration("timeout", 0))}
 		default:
 			return res, err
 		}
@@ -85,7 +85,7 @@ func wait(ctx context.Context, sh *shell, a *arguments) (result, error) {
 	defer cancel()
 	err := sh.await(limited, a)
 	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
-		return res, &negative{"not within " + a.str("timeout")}
+		return res, &negative{"not within " + a.duration("timeout", 0).String()}
 	}
 	return res, err
 }
@@ -175,6 +175,9 @@ func (sh *shell) runEditor(file string) error {
 		editor = os.Getenv("EDITOR")
 	}
 	if editor == "" {
+		if _, tty := terminalOf(sh.stdin); !tty {
+			return errors.New("there is no terminal for vi; $EDITOR names another editor")
+		}
 		editor = "vi"
 	}
 	words := append(strings.Fields(editor), file)

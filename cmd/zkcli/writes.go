@@ -80,7 +80,7 @@ func create(ctx context.Context, sh *shell, a *arguments) (result, error) {
 			return res, err
 		}
 	}
-	if a.has("p") {
+	if a.has("p") && a.path() != "/" {
 		if err := sh.c.CreateAll(ctx, proto.Parent(a.path()), nil); err != nil {
 			return res, err
 		}

@@ -84,9 +84,10 @@ func TestTLS(t *testing.T) {
 	require.Equal(t, client.EventNodeDataChanged, e.Type)
 
 	refused := func(cfg *tls.Config) error {
-		limited, cancel := context.WithTimeout(ctx, 200*time.Millisecond)
+		limited, cancel := context.WithCancel(ctx)
 		defer cancel()
-		_, err := client.Dial(limited, front, client.WithTLS(cfg))
+		_, err := client.Dial(limited, front, client.WithTLS(cfg),
+			client.WithHooks(client.Hooks{Failed: func(string, error) { cancel() }}))
 		require.Error(t, err)
 		return err
 	}
