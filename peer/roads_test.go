@@ -212,12 +212,15 @@ func TestADamagedStandaloneServerEndsAndGoesOnWhenTheOperatorSaysSo(t *testing.T
 	_, err = f.WriteAt([]byte("rotten"), 2*4096+200)
 	require.NoError(t, err)
 	require.NoError(t, f.Close())
-	for range 2 { // it does not forget that it has forgotten
+	for i := range 2 { // it does not forget that it has forgotten
 		_, err = Open(m.cfg, newRegister(), m.reg, m.reg, zap.NewNop())
 		var fatal *FatalError
 		require.ErrorAs(t, err, &fatal)
 		require.Equal(t, zab.ExitCorrupt, fatal.Code)
 		require.ErrorContains(t, err, "initialize")
+		if i == 0 {
+			require.ErrorContains(t, err, segments[0]+" at 8192")
+		}
 	}
 	require.NoError(t, os.WriteFile(filepath.Join(m.cfg.DataDir, "initialize"), nil, 0o600))
 	e.start(m)
