@@ -30,18 +30,18 @@ func Schedules(dir string) ([]Schedule, error) {
 	return out, nil
 }
 
-// Load reads the scenario of a schedule.
-func (s Schedule) Load() (*Scenario, error) {
+// Load reads the scenarios of a schedule: one, or more if it varies.
+func (s Schedule) Load() ([]*Scenario, error) {
 	in, err := os.Open(s.Path)
 	if err != nil {
 		return nil, err
 	}
 	defer in.Close()
-	sc, err := Parse(in)
+	all, err := ParseAll(in)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", s.Path, err)
 	}
-	return sc, nil
+	return all, nil
 }
 
 // Wanted is how the scenario must end: "ok" or the invariant that must break.
@@ -86,12 +86,15 @@ func HuntMutant(m mutant.Mutant, schedules []Schedule, from uint64, seeds, jobs 
 	}
 	defer mutant.Set("")
 	for _, s := range schedules {
-		sc, err := s.Load()
+		all, err := s.Load()
 		if err != nil {
 			return h, err
 		}
-		if got := New(sc).Run().Ended(); got != sc.Wanted() {
-			h.Schedules = append(h.Schedules, Kill{s.Name, got})
+		for _, sc := range all {
+			if got := New(sc).Run().Ended(); got != sc.Wanted() {
+				h.Schedules = append(h.Schedules, Kill{s.Name, got})
+				break
+			}
 		}
 	}
 	RunSeeds(from, seeds, jobs, Options{}, func(r SeedResult, _ int) bool {
