@@ -139,11 +139,13 @@ func (l *Leader) onLogRead(ev zab.LogRead) {
 	}
 	l.waitFrom = l.now
 	x.cursor = cursorStream
+	room := max(1, min(l.cfg.InflightCount-x.windowCount, l.cfg.BatchCount)) // the disk was asked for bytes only
+	recs := ev.Records[:min(len(ev.Records), room)]
 	limit := l.limit(x)
 	if !x.newLeader {
 		limit = x.end.Zxid
 	}
-	l.propose(x, ev.Records, limit)
+	l.propose(x, recs, limit)
 }
 
 // onSnapshotSent: records behind the snapshot follow. The snapshot may be newer than the one that the plan saw, so the end of the

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/zkd-project/zkd/internal/mutant"
 	"github.com/zkd-project/zkd/zab"
 )
 
@@ -13,7 +12,7 @@ func (l *Leader) onAccepted(ev zab.Accepted) {
 		l.fx.Add(zab.Close{Conn: ev.Conn, Bye: zab.Bye{Code: zab.ByeProtocol, Text: "not a member"}})
 		return
 	}
-	if old := l.byID[ev.Peer]; old != nil && !mutant.On("R-16") {
+	if old := l.byID[ev.Peer]; old != nil {
 		l.drop(old, zab.ByeReplaced, "a newer connection came")
 	}
 	x := &learner{id: ev.Peer, conn: ev.Conn, heard: l.now}

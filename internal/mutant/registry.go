@@ -64,7 +64,6 @@ var rules = []Mutant{
 	{"R-10", []string{"R-10"}, "Who leads or follows goes to elections when somebody looks.", []string{"K69"}},
 	{"R-12", []string{"R-12"}, "A candidate whose port cannot be reached is elected again and again.", []string{"K69"}},
 	{"R-13", []string{"R-13"}, "The leader does nothing for a voter that has promised more than its epoch.", []string{"K37"}},
-	{"R-16", []string{"R-16"}, "A learner's new connection does not replace the old one.", nil},
 	{"R-20", []string{"R-20"}, "The new epoch is the largest promised one, not one above.", []string{"K27"}},
 	{"R-22", []string{"R-22"}, "An epoch that was promised to one leader is promised to another.", nil},
 	{"R-22-count", []string{"R-22"}, "The leader counts an ACKEPOCH that is no vote.", nil},

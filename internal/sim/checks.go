@@ -21,6 +21,9 @@ type checks struct {
 
 	ledger   []entry // the committed history, as first applied anywhere
 	place    map[txn.Zxid]int
+	readmits map[readmit]bool // committed
+	time     int64            // of the last committed txn, milliseconds
+	sessions map[txn.Zxid]int // open ones, as the first server that stopped there had them
 	proposed map[txn.Zxid]proposal
 	leaders  map[txn.Epoch]zab.ServerID // established
 	promises map[txn.Epoch]map[zab.ServerID]map[zab.ServerID]bool
@@ -37,6 +40,12 @@ type entry struct {
 	bytes int
 }
 
+// readmit names a loss that a committed record has ended.
+type readmit struct {
+	server zab.ServerID
+	id     uint64
+}
+
 type proposal struct {
 	by     zab.ServerID
 	chain  uint64
@@ -50,6 +59,8 @@ type book struct {
 	log      []zab.Position // ascending; the first is where the log starts
 	damaged  bool           // the disk was tampered with; what it held does not count until the server is readmitted
 	rotten   bool           // some cold file lies; nobody knows when it shows
+	had      []zab.Position // log before a wipe, nil if there was none: what it held then may have been counted
+	hadEpoch txn.Epoch      // and Ec
 	doing    zab.Effect     // the operation that is being carried out
 	virgin   bool           // never started
 	restored bool           // an old copy was put back, and no leader has brought the server into line yet
@@ -63,6 +74,7 @@ type book struct {
 	newLead map[uint64]zab.NewLeader // by connection
 	lastAt  map[uint64]txn.Zxid      // end of what was received, by connection
 	hasLast map[uint64]bool
+	unacked map[uint64][]txn.Zxid           // sent on a connection and not acked
 	alive   map[txn.SessionID]time.Duration // last sign of life of each session that this server had while it leads
 	lostAt  time.Duration                   // since when a leader cannot reach a quorum; -1: it can
 	failed  string                          // the call of the disk that failed under the writer
@@ -75,7 +87,7 @@ type book struct {
 }
 
 func newChecks(w *World) *checks {
-	c := &checks{w: w, rng: source(w.sc.Seed, "checks", 0), place: map[txn.Zxid]int{}, proposed: map[txn.Zxid]proposal{},
+	c := &checks{w: w, rng: source(w.sc.Seed, "checks", 0), readmits: map[readmit]bool{}, sessions: map[txn.Zxid]int{}, place: map[txn.Zxid]int{}, proposed: map[txn.Zxid]proposal{},
 		leaders: map[txn.Epoch]zab.ServerID{}, promises: map[txn.Epoch]map[zab.ServerID]map[zab.ServerID]bool{}, digests: map[txn.Zxid]uint64{},
 		told: map[zab.ServerID]txn.Zxid{}, books: map[zab.ServerID]*book{}}
 	for _, n := range w.nodes {
@@ -86,7 +98,7 @@ func newChecks(w *World) *checks {
 
 func newBook() *book {
 	return &book{virgin: true, log: make([]zab.Position, 1), mem: make([]zab.Position, 1), lostAt: -1, wrongAt: -1, alive: map[txn.SessionID]time.Duration{},
-		newLead: map[uint64]zab.NewLeader{}, lastAt: map[uint64]txn.Zxid{}, hasLast: map[uint64]bool{}}
+		newLead: map[uint64]zab.NewLeader{}, lastAt: map[uint64]txn.Zxid{}, hasLast: map[uint64]bool{}, unacked: map[uint64][]txn.Zxid{}}
 }
 
 func (c *checks) book(n *node) *book { return c.books[n.id] }
@@ -159,6 +171,10 @@ func (c *checks) onProposed(n *node, recs []txn.Record) {
 				return
 			}
 			c.checkExpiry(n, r.Zxid, t)
+			if r.Zxid.Counter() > n.cfg.CounterHard+uint32(len(c.w.nodes)) { // records of the leader's own may come on top
+				c.w.violate("R-63", n.id, r.Zxid, "the counter is beyond its bound of %d", n.cfg.CounterHard)
+				return
+			}
 			c.proposed[r.Zxid] = proposal{n.id, r.Chain, c.w.history.abroad(t, r.Zxid.Epoch())}
 			c.w.place(r)
 		}
@@ -176,12 +192,23 @@ func (c *checks) onCut(n *node, to zab.Position) {
 		c.w.violate("I-20", n.id, to.Zxid, "a leader truncates its log")
 		return
 	}
+	if i, ok := find(b.mem, to.Zxid); ok && !b.hard.Recovering && i+1 < len(b.mem) && c.isCommitted(b.mem[i+1]) {
+		c.w.violate("I-19", n.id, to.Zxid, "cuts %v, which is committed", b.mem[i+1].Zxid)
+		return
+	}
 	b.mem = cutLog(b.mem, to.Zxid)
 }
 
 // begin and done stand around a disk operation: a crash between them may leave it done or not.
 func (c *checks) begin(n *node, fx zab.Effect) { c.book(n).doing = fx }
-func (c *checks) done(n *node)                 { c.book(n).doing = nil }
+func (c *checks) done(n *node) {
+	b := c.book(n)
+	_, often := b.doing.(zab.Append)
+	b.doing = nil
+	if !often && chance(c.rng, 40) {
+		c.deep(n)
+	}
+}
 
 func (c *checks) onDurable(n *node, recs []txn.Record) {
 	b := c.book(n)
@@ -203,9 +230,13 @@ func (c *checks) onHard(n *node, h zab.HardState) {
 		c.w.violate("I-7", n.id, 0, "epoch %d was promised to %d and now to %d", h.Accepted, b.hard.AcceptedLeader, h.AcceptedLeader)
 		return
 	}
+	if b.hard.Recovering && !h.Recovering && !c.readmits[readmit{n.id, b.hard.RecoveryID}] {
+		c.w.violate("I-25", n.id, 0, "counts again without a committed record that re-admits loss %x", b.hard.RecoveryID)
+		return
+	}
 	b.hard = h
 	if !h.Recovering {
-		b.damaged = false
+		b.damaged, b.had = false, nil
 	}
 	c.maxEpoch = max(c.maxEpoch, h.Accepted)
 }
@@ -227,6 +258,12 @@ func (c *checks) onInstalled(n *node, at zab.Position) {
 	if at.Zxid < b.applied && !b.hard.Recovering {
 		c.w.violate("I-19", n.id, at.Zxid, "a snapshot took the server back from %v", b.applied)
 		return
+	}
+	for _, p := range b.log {
+		if p.Zxid > at.Zxid && !b.hard.Recovering && c.isCommitted(p) {
+			c.w.violate("I-19", n.id, at.Zxid, "a snapshot takes %v away, which is committed (R-67)", p.Zxid)
+			return
+		}
 	}
 	b.log, b.mem = []zab.Position{at}, []zab.Position{at}
 	for _, other := range c.books { // the snapshot may be a liar's
@@ -286,6 +323,14 @@ func (c *checks) commit(n *node, r *txn.Record) {
 			c.w.violate("I-1", n.id, r.Zxid, "unreadable: %v", err)
 			return
 		}
+		if body, ok := t.Body.(*txn.Readmit); ok {
+			c.readmits[readmit{body.Server, body.RecoveryID}] = true
+		}
+		if t.Time < c.time {
+			c.w.violate("R-50", n.id, r.Zxid, "the time %d of a txn is before that of its predecessor, %d", t.Time, c.time)
+			return
+		}
+		c.time = t.Time
 		c.w.history.committed(r, t)
 	}
 	b.applied, b.chain = r.Zxid, r.Chain
@@ -307,6 +352,13 @@ func (c *checks) onApply(n *node, recs []txn.Record) {
 func (c *checks) onApplied(n *node) {
 	if got := n.edge.machine.LastZxid(); got != c.book(n).applied {
 		c.w.violate("I-16", n.id, got, "the state is at %v after applying up to %v", got, c.book(n).applied)
+		return
+	}
+	z, open := n.edge.machine.LastZxid(), n.edge.machine.SessionCount()
+	if have, known := c.sessions[z]; known && have != open && !n.edge.lies {
+		c.w.violate("I-17", n.id, z, "%d sessions are open, another server had %d", open, have)
+	} else if !known {
+		c.sessions[z] = open
 	}
 }
 
@@ -456,6 +508,9 @@ func (c *checks) damage(n *node, wiped bool) {
 	b := c.book(n)
 	b.rotten = !wiped
 	if wiped {
+		if !b.damaged {
+			b.had, b.hadEpoch = b.log, b.hard.Current
+		}
 		b.damaged = true
 		b.log, b.mem, b.hard = make([]zab.Position, 1), make([]zab.Position, 1), zab.HardState{}
 	}

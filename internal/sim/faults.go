@@ -56,6 +56,8 @@ func init() {
 		"pause":  {"SERVER…", 1, each(func(_ *World, n *node) { n.pause() })},
 		"wipe":   {"SERVER…", 1, each((*World).wipe)},
 		"rot":    {"SERVER…", 1, each((*World).rot)},
+		"forget": {"SERVER…", 1, each((*World).forget)},
+		"lose":   {"SERVER…", 1, each((*World).lose)},
 		"stray": {"SERVER…", 1, each(func(_ *World, n *node) {
 			if !n.frozen {
 				n.stray()
@@ -355,6 +357,10 @@ func (c *checks) deep(n *node) {
 	rec, err := recoverFrom(n.disk.Survivor(), n.id, c.w.sc.Limits.Segment)
 	if err != nil {
 		c.w.violate("I-44", n.id, tip(b.log).Zxid, "what would survive a power cut cannot be started from: %v", err)
+		return
+	}
+	if head, _, _ := n.store.Newest(); rec.SnapshotAt != head.At {
+		c.w.violate("I-44", n.id, head.At.Zxid, "the newest snapshot would not survive a power cut, or cannot be used: the start takes %v", rec.SnapshotAt.Zxid)
 		return
 	}
 	if rec.End != tip(b.log) || rec.Hard != b.hard {

@@ -84,7 +84,7 @@ func (w *World) swap(n *node) {
 	n.setDisk(d)
 	b := newBook()
 	b.damaged = true
-	b.newLead, b.lastAt, b.hasLast = n.ownBook.newLead, n.ownBook.lastAt, n.ownBook.hasLast // of connections
+	b.newLead, b.lastAt, b.hasLast, b.unacked = n.ownBook.newLead, n.ownBook.lastAt, n.ownBook.hasLast, n.ownBook.unacked // of connections
 	w.checks.books[n.id] = b
 	w.count("swapped")
 	n.start()

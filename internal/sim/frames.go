@@ -26,10 +26,16 @@ func (c *checks) onFrame(e *end, epoch txn.Epoch, pk zab.Packet) {
 	case *zab.AckEpoch:
 		c.onAckEpoch(e, b, pk)
 	case *zab.Ack:
+		c.acked(e, pk.Durable)
 		c.onAck(e, b, pk)
+	case *zab.Pong:
+		c.acked(e, pk.Durable)
 	case *zab.NewLeader:
 		if b.hard.Current != pk.Epoch {
 			c.w.violate("I-12", n.id, pk.End.Zxid, "NEWLEADER(%d) with Ec = %d durable (O3)", pk.Epoch, b.hard.Current)
+		}
+		if got := len(c.promises[pk.Epoch][n.id]); 2*got <= c.w.voters() {
+			c.w.violate("I-7", n.id, pk.End.Zxid, "NEWLEADER(%d) with the promises of %d of %d voters (R-22)", pk.Epoch, got, c.w.voters())
 		}
 		c.books[e.peer.id].newLead[e.c.id] = *pk
 	case *zab.Diff:
@@ -134,9 +140,20 @@ func (c *checks) onAck(e *end, b *book, a *zab.Ack) {
 	}
 }
 
+// acked: the window of a connection opens at the latest when this arrives.
+func (c *checks) acked(e *end, z txn.Zxid) {
+	b := c.book(e.n)
+	list := b.unacked[e.c.id]
+	n := 0
+	for n < len(list) && list[n] <= z {
+		n++
+	}
+	b.unacked[e.c.id] = list[n:]
+}
+
 func (c *checks) startsAt(e *end, z txn.Zxid) {
 	b := c.books[e.peer.id]
-	b.lastAt[e.c.id], b.hasLast[e.c.id] = z, true
+	b.lastAt[e.c.id], b.hasLast[e.c.id], b.unacked[e.c.id] = z, true, nil
 }
 
 // contiguous: behind the sync header the stream has no gap and no repeat (I-27).
@@ -148,6 +165,10 @@ func (c *checks) contiguous(e *end, recs []txn.Record) {
 			return
 		}
 		b.lastAt[e.c.id] = recs[i].Zxid
+		b.unacked[e.c.id] = append(b.unacked[e.c.id], recs[i].Zxid)
+	}
+	if got := len(b.unacked[e.c.id]); got > e.n.cfg.InflightCount {
+		c.w.violate("I-49", e.n.id, b.lastAt[e.c.id], "%d records are under way to %d, at most %d may be", got, e.peer.id, e.n.cfg.InflightCount)
 	}
 }
 
@@ -172,7 +193,8 @@ func (c *checks) checkQuorum(n *node, p zab.Position, epoch txn.Epoch, id string
 		if c.w.observer(other.id) {
 			continue
 		}
-		if b.damaged || !b.hard.Recovering && b.hard.Current >= epoch && c.holds(b.log, p) {
+		held := b.damaged && (b.had == nil || b.hadEpoch >= epoch && c.holds(b.had, p))
+		if held || !b.damaged && !b.hard.Recovering && b.hard.Current >= epoch && c.holds(b.log, p) {
 			count++
 		}
 	}

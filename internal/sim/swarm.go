@@ -161,6 +161,7 @@ func Swarm(seed uint64, o Options) *Scenario {
 		flapping(sc, r)
 	} else {
 		sc.Steps = drawFaults(sc, r, faults)
+		aim(sc)
 	}
 	return sc
 }

@@ -281,6 +281,9 @@ func (s *snapshotter) finish(w *peer.SnapshotWriter) {
 			return err
 		case err == nil:
 			n.put(taken)
+			if chance(n.w.checks.rng, 10) {
+				n.w.checks.deep(n)
+			}
 			return n.mend()
 		}
 		return nil
