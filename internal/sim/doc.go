@@ -48,6 +48,7 @@
 //	scrub SERVER…                                      old files are read through; damage found is mended from memory
 //	backup, restore SERVER…                            copies the folder; puts the copy back, if everybody else has what it lacks
 //	swap, return SERVER…                               starts on the folder of another cluster's member; on its own again
+//	forget, lose SERVER…                               one slot of its promises becomes unreadable; the newest log segment is gone; no more than a minority
 //	spoil SERVER remove|empty|flip PREFIX [NEWEST [BUT]]
 //	                                                   files of a server that is down, in ways no crash explains
 //	disk SERVER ok|hang|failsync|full|room BYTES|free|slow D|cut N|fail N
