@@ -179,6 +179,15 @@ func (g *generator) request(slot int, op proto.Op, rec proto.Record) request {
 	return q
 }
 
+// tiesEnd reports whether the request may not stand right before a closeSession: see differences.go.
+func (q request) tiesEnd() bool {
+	switch q.op {
+	case proto.OpSetACL, proto.OpCreateContainer, proto.OpCreateTTL, proto.OpMulti:
+		return true
+	}
+	return false
+}
+
 // holdsNull reports whether the request is a multi with a null somewhere.
 func (q request) holdsNull() bool {
 	return q.op == proto.OpMulti && strings.Contains(q.String(), "Null:true")
@@ -212,7 +221,7 @@ func (g *generator) closeSession(slot int) step {
 	s := single(slot, request{xid: g.nextXid(slot), op: proto.OpCloseSession})
 	if g.chance(30) {
 		before := g.ordinary(slot)
-		if last := before.requests[len(before.requests)-1]; last.op != proto.OpSetACL {
+		if !slices.ContainsFunc(before.requests, request.tiesEnd) {
 			s.requests = append(before.requests, s.requests...)
 		}
 	}
