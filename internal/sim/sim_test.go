@@ -96,10 +96,22 @@ func TestAScenarioThatIsNoneIsRefusedWithItsLine(t *testing.T) {
 		"seed twelve":           "line 1",
 		"length 5s\nslow 1 2":   "slow wants FROM TO DELAY",
 		"nodes many\n\n# empty": "line 1",
+		"repeat i 1\nend":       "line 1: repeat wants NAME FROM TO",
+		"repeat i 1 2\nkill 1":  "a repeat has no end",
 	} {
 		_, err := Parse(strings.NewReader(text))
 		require.ErrorContains(t, err, want, text)
 	}
+}
+
+func TestARepeatIsUnrolledAlsoInsideAnother(t *testing.T) {
+	sc, err := Parse(strings.NewReader("repeat i 1 2\nkill $i; repeat j 3 4\nreset $i $j\nend\nstart $i\nend\nheal"))
+	require.NoError(t, err)
+	var got []string
+	for _, s := range sc.Steps {
+		got = append(got, s.String())
+	}
+	require.Equal(t, []string{"kill 1", "reset 1 3", "reset 1 4", "start 1", "kill 2", "reset 2 3", "reset 2 4", "start 2", "heal"}, got)
 }
 
 func TestShrinkingKeepsTheInvariantAndDropsTheRest(t *testing.T) {
