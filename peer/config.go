@@ -24,7 +24,7 @@ type Config struct {
 	SegmentBytes   int64         // of one log segment; default 64 MiB
 	SnapTxns       int           // a snapshot is due after so many transactions (± 30 %) …
 	SnapBytes      int64         // … and so many bytes of log, or as many as the last snapshot had
-	SnapRate       int64         // bytes per second a snapshot may write; 0: no bound
+	SnapRate       int64         // bytes per second that a snapshot may write, or send to a learner, while there is other work; 0: no bound
 	ScrubInterval  time.Duration // between two readings of old segments and snapshots (± 30 %); default a day
 	ScrubRate      int64         // bytes per second that they may read; default 8 MiB/s
 	RetainSnaps    int           // verified snapshots that are kept

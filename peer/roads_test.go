@@ -108,6 +108,33 @@ func TestAFollowerBeyondTheLogComesBackByASnapshot(t *testing.T) {
 	gone.waitApplied(t, 20_000)
 }
 
+// TestASnapshotIsSentNoFasterThanTheRateWhileThereIsWork: a member that catches up must not take the leader's disk and line from those who write.
+func TestASnapshotIsSentNoFasterThanTheRateWhileThereIsWork(t *testing.T) {
+	const rate = 128 << 10
+	e := newEnsemble(t, 3, func(c *Config) {
+		small(c)
+		c.SnapRate = rate
+	})
+	var leader *member
+	var size int64
+	var began time.Time
+	gone, _ := e.away(func(l *member) {
+		for n := 0; size < rate/2; n += 1000 {
+			l.write(n, 1000)
+			l.waitApplied(t, n+1000)
+			_, size, _ = l.peer.store.Newest()
+		}
+		leader = l
+	}, func(*member) {
+		_, size, _ = leader.peer.store.Newest()
+		leader.peer.snaps.last.Store(int64(leader.peer.now() + zab.Instant(time.Hour))) // busy, whatever the test does
+		began = time.Now()
+	})
+	require.GreaterOrEqual(t, time.Since(began), time.Duration(size*int64(time.Second)/rate))
+	e.halt(gone)
+	require.Equal(t, [3]uint64{0, 0, 1}, modes(gone), "SNAP")
+}
+
 // waitPurged waits until the log no longer reaches back to its beginning.
 func (m *member) waitPurged(t *testing.T) {
 	t.Helper()

@@ -151,7 +151,7 @@ func (s *snapshotter) write(at zab.Position, table zab.EpochTable, clone io.Writ
 // busyFor: the server counts as busy for so long after it applied something.
 const busyFor = 100 * time.Millisecond
 
-// pace is called while a snapshot is written: at most SnapRate while there is other work for the disk.
+// pace is called while a snapshot is written, or sent to a learner: at most SnapRate while there is other work.
 func (s *snapshotter) pace(n int) {
 	rate := s.p.cfg.SnapRate
 	if rate <= 0 || s.p.now().Sub(zab.Instant(s.last.Load())) > busyFor {
@@ -163,7 +163,7 @@ func (s *snapshotter) pace(n int) {
 	}
 }
 
-// sendSnapshot streams the newest snapshot file to a learner, as fast as the learner takes it.
+// sendSnapshot streams the newest snapshot file to a learner: as fast as the learner takes it, and while there is other work no faster than SnapRate.
 func (p *Peer) sendSnapshot(fx zab.SendSnapshot) {
 	s := p.stream(fx.Conn)
 	if s == nil {
@@ -201,6 +201,7 @@ func (s *stream) sendFile(epoch txn.Epoch, x *Sending) {
 		}
 		sum = crc32.Update(sum, castagnoli, b)
 		at += int64(len(b))
+		p.snaps.pace(len(b)) // live traffic goes first
 		if !s.sendSlowly(epoch, &zab.SnapChunk{N: n, Data: b}) {
 			return
 		}
