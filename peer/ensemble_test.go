@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"fmt"
 	"io"
-	"net"
 	"sync"
 	"testing"
 	"time"
@@ -16,6 +15,7 @@ import (
 	"go.uber.org/zap/zaptest"
 
 	"github.com/zkd-project/zkd/internal/env"
+	"github.com/zkd-project/zkd/internal/ports"
 	"github.com/zkd-project/zkd/proto"
 	"github.com/zkd-project/zkd/txn"
 	"github.com/zkd-project/zkd/zab"
@@ -189,9 +189,11 @@ type ensemble struct {
 
 func newEnsemble(t *testing.T, n int, tune func(*Config)) *ensemble {
 	e := &ensemble{t: t}
+	free, err := ports.Free(2 * n)
+	require.NoError(t, err)
 	var servers []zab.Server
 	for i := range n {
-		servers = append(servers, zab.Server{ID: zab.ServerID(i + 1), PeerAddr: freeAddr(t), ElectionAddr: freeAddr(t)})
+		servers = append(servers, zab.Server{ID: zab.ServerID(i + 1), PeerAddr: ports.Addr(free[2*i]), ElectionAddr: ports.Addr(free[2*i+1])})
 	}
 	for i := range n {
 		core := zab.DefaultConfig()
@@ -213,13 +215,6 @@ func newEnsemble(t *testing.T, n int, tune func(*Config)) *ensemble {
 		}
 	})
 	return e
-}
-
-func freeAddr(t *testing.T) string {
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	defer ln.Close()
-	return ln.Addr().String()
 }
 
 func (e *ensemble) start(m *member) {

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/zkd-project/zkd/bench/load"
+	"github.com/zkd-project/zkd/internal/ports"
 )
 
 const (
@@ -43,22 +44,22 @@ type cluster struct {
 func (b *bench) start(ctx context.Context, sys *system, n int, settings ...string) (*cluster, error) {
 	b.clients++
 	c := &cluster{sys: sys, dir: filepath.Join(b.dir, fmt.Sprintf("%d-%s", b.clients, sys.name))}
-	ports, err := freePorts(3 * n)
+	free, err := ports.Free(3 * n)
 	if err != nil {
 		return nil, err
 	}
 	var servers []string
 	for i := range n {
-		m := &member{id: i + 1, addr: fmt.Sprintf("127.0.0.1:%d", ports[i]), dir: filepath.Join(c.dir, fmt.Sprint(i+1))}
+		m := &member{id: i + 1, addr: fmt.Sprintf("127.0.0.1:%d", free[i]), dir: filepath.Join(c.dir, fmt.Sprint(i+1))}
 		m.config = filepath.Join(m.dir, "zoo.cfg")
 		c.members = append(c.members, m)
-		servers = append(servers, fmt.Sprintf("server.%d=127.0.0.1:%d:%d", i+1, ports[n+i], ports[2*n+i]))
+		servers = append(servers, fmt.Sprintf("server.%d=127.0.0.1:%d:%d", i+1, free[n+i], free[2*n+i]))
 	}
 	if n == 1 {
 		servers = nil
 	}
 	for i, m := range c.members {
-		if err := m.layOut(ports[i], append(settings, servers...)); err != nil {
+		if err := m.layOut(free[i], append(settings, servers...)); err != nil {
 			return nil, err
 		}
 		if err := c.launch(m); err != nil {
@@ -69,18 +70,6 @@ func (b *bench) start(ctx context.Context, sys *system, n int, settings ...strin
 		return nil, errors.Join(err, c.close())
 	}
 	return c, nil
-}
-
-func freePorts(n int) (ports []int, err error) {
-	for range n {
-		ln, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			return nil, err
-		}
-		defer ln.Close()
-		ports = append(ports, ln.Addr().(*net.TCPAddr).Port)
-	}
-	return ports, nil
 }
 
 func (m *member) layOut(port int, settings []string) error {

@@ -17,6 +17,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/zkd-project/zkd/internal/env"
+	"github.com/zkd-project/zkd/internal/ports"
 	"github.com/zkd-project/zkd/peer"
 	"github.com/zkd-project/zkd/zab"
 )
@@ -85,7 +86,7 @@ func (c *zooConfig) setAll(lines []string) error {
 
 // devConfigs lays out the members, which share what is in base: folder N for server N, peer ports wherever there is room.
 func devConfigs(nodes, port int, dir string, base *zooConfig) ([]*zooConfig, error) {
-	ports, err := freePorts(2 * nodes)
+	free, err := ports.Free(2 * nodes)
 	if err != nil {
 		return nil, err
 	}
@@ -94,7 +95,7 @@ func devConfigs(nodes, port int, dir string, base *zooConfig) ([]*zooConfig, err
 	for i := range nodes {
 		s := zab.Server{ID: zab.ServerID(i + 1), ClientAddr: local(port + i)}
 		if nodes > 1 {
-			s.PeerAddr, s.ElectionAddr = local(ports[2*i]), local(ports[2*i+1])
+			s.PeerAddr, s.ElectionAddr = local(free[2*i]), local(free[2*i+1])
 		}
 		servers = append(servers, s)
 	}
@@ -112,19 +113,6 @@ func devConfigs(nodes, port int, dir string, base *zooConfig) ([]*zooConfig, err
 		cfgs = append(cfgs, c)
 	}
 	return cfgs, nil
-}
-
-func freePorts(n int) ([]int, error) {
-	var ports []int
-	for range n {
-		ln, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			return nil, err
-		}
-		defer ln.Close()
-		ports = append(ports, ln.Addr().(*net.TCPAddr).Port)
-	}
-	return ports, nil
 }
 
 // runEnsemble runs the members until ctx ends or one of them fails.

@@ -14,6 +14,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/zkd-project/zkd/internal/ports"
 )
 
 const (
@@ -27,20 +29,6 @@ type process struct {
 	cmd  *exec.Cmd
 	log  string // file
 	done chan struct{}
-}
-
-// freePorts returns ports that nobody listens on right now.
-func freePorts(n int) ([]int, error) {
-	var ports []int
-	for range n {
-		ln, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			return nil, err
-		}
-		defer ln.Close()
-		ports = append(ports, ln.Addr().(*net.TCPAddr).Port)
-	}
-	return ports, nil
 }
 
 // Settings is what servers are told that they could be told otherwise.
@@ -184,9 +172,9 @@ func standalone(name string, lines []string, command func(config string) *exec.C
 		if err != nil {
 			return nil, err
 		}
-		ports, err := freePorts(1)
+		free, err := ports.Free(1)
 		if err == nil {
-			err = s.add(launch(s.dir, 1, ports[0], lines, command))
+			err = s.add(launch(s.dir, 1, free[0], lines, command))
 		}
 		if err == nil {
 			_, err = s.procs[0].awaitMode(ctx)
@@ -210,7 +198,7 @@ func StartEnsemble(binary, mode string, set Settings) Start {
 
 func (s *Server) ensemble(ctx context.Context, binary, mode string, set Settings) error {
 	const n = 4
-	ports, err := freePorts(3 * n)
+	free, err := ports.Free(3 * n)
 	if err != nil {
 		return err
 	}
@@ -220,11 +208,11 @@ func (s *Server) ensemble(ctx context.Context, binary, mode string, set Settings
 		if i == n-1 {
 			role = "observer"
 		}
-		lines = append(lines, fmt.Sprintf("server.%d=127.0.0.1:%d:%d:%s", i+1, ports[n+i], ports[2*n+i], role))
+		lines = append(lines, fmt.Sprintf("server.%d=127.0.0.1:%d:%d:%s", i+1, free[n+i], free[2*n+i], role))
 	}
 	command := func(config string) *exec.Cmd { return exec.Command(binary, "--config", config) }
 	for i := range n {
-		if err := s.add(launch(s.dir, i+1, ports[i], lines, command)); err != nil {
+		if err := s.add(launch(s.dir, i+1, free[i], lines, command)); err != nil {
 			return err
 		}
 	}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/zkd-project/zkd/internal/ports"
 	"github.com/zkd-project/zkd/pkg/client"
 )
 
@@ -232,7 +233,8 @@ func TestFoldersThatAreNotOurs(t *testing.T) {
 
 // twin is a process with the same configuration but for its own ports and its folder.
 func (p *process) twin(data string) *process {
-	at := ports(p.t, 3)
+	at, err := ports.Free(3)
+	require.NoError(p.t, err)
 	x := &process{t: p.t, i: p.i, dir: p.t.TempDir(), data: data, client: fmt.Sprintf("127.0.0.1:%d", at[2])}
 	cfg, err := os.ReadFile(filepath.Join(p.dir, "zoo.cfg"))
 	require.NoError(p.t, err)

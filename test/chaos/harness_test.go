@@ -18,6 +18,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/zkd-project/zkd/internal/ports"
 )
 
 // long asks for the form that takes minutes.
@@ -86,26 +88,6 @@ type ensemble struct {
 	procs []*process
 }
 
-var portBase = struct {
-	sync.Mutex
-	next int
-}{next: 10_000 + rand.IntN(15_000)}
-
-// ports finds free ports below those that the system gives to outgoing connections: a server that is started again must find its own free.
-func ports(t *testing.T, n int) []int {
-	portBase.Lock()
-	defer portBase.Unlock()
-	var out []int
-	for ; len(out) < n && portBase.next < 32_000; portBase.next++ {
-		if ln, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", portBase.next)); err == nil {
-			ln.Close()
-			out = append(out, portBase.next)
-		}
-	}
-	require.Len(t, out, n, "free ports")
-	return out
-}
-
 // layout is what an ensemble is made of.
 type layout struct {
 	voters, observers int            // the observers have the largest numbers
@@ -116,7 +98,8 @@ type layout struct {
 func newEnsemble(t *testing.T, l layout, settings ...string) *ensemble {
 	n := l.voters + l.observers
 	e := &ensemble{t: t, net: newNetwork(t, n)}
-	p := ports(t, 3*n)
+	p, err := ports.Free(3 * n)
+	require.NoError(t, err)
 	addr := func(k int) string { return fmt.Sprintf("127.0.0.1:%d", p[k]) }
 	for i := range n {
 		pr := &process{t: t, i: i, dir: t.TempDir(), client: addr(3*i + 2)}

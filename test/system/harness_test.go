@@ -18,6 +18,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/zkd-project/zkd/internal/ports"
 	"github.com/zkd-project/zkd/pkg/client"
 )
 
@@ -67,21 +68,11 @@ type cluster struct {
 	procs []*process
 }
 
-func ports(t *testing.T, n int) []int {
-	var out []int
-	for range n {
-		ln, err := net.Listen("tcp", "127.0.0.1:0")
-		require.NoError(t, err)
-		defer ln.Close()
-		out = append(out, ln.Addr().(*net.TCPAddr).Port)
-	}
-	return out
-}
-
 // newCluster lays out n servers; settings are further lines of every zoo.cfg. Nothing is started.
 func newCluster(t *testing.T, n int, settings ...string) *cluster {
 	c := &cluster{t: t}
-	p := ports(t, 3*n)
+	p, err := ports.Free(3 * n)
+	require.NoError(t, err)
 	var servers []string
 	for i := range n {
 		if n > 1 {

@@ -23,6 +23,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/zkd-project/zkd/internal/ports"
 	"github.com/zkd-project/zkd/pkg/client"
 )
 
@@ -78,18 +79,18 @@ func startCluster(dir string, n int) (*cluster, error) {
 	} else if out, err := exec.Command("go", "build", "-o", c.bin, "../../../cmd/zkd").CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("build zkd: %w\n%s", err, out)
 	}
-	ports, err := freePorts(3 * n)
+	free, err := ports.Free(3 * n)
 	if err != nil {
 		return nil, err
 	}
 	var servers strings.Builder
 	for i := range n {
-		fmt.Fprintf(&servers, "server.%d=127.0.0.1:%d:%d\n", i+1, ports[3*i], ports[3*i+1])
+		fmt.Fprintf(&servers, "server.%d=127.0.0.1:%d:%d\n", i+1, free[3*i], free[3*i+1])
 	}
 	for i := range n {
-		m := &member{dir: filepath.Join(dir, strconv.Itoa(i+1)), addr: fmt.Sprintf("127.0.0.1:%d", ports[3*i+2])}
+		m := &member{dir: filepath.Join(dir, strconv.Itoa(i+1)), addr: fmt.Sprintf("127.0.0.1:%d", free[3*i+2])}
 		cfg := fmt.Sprintf("tickTime=300\ninitLimit=20\nsyncLimit=20\nmaxClientCnxns=0\nextendedTypesEnabled=true\nadmin.enableServer=false\n"+
-			"clientPortAddress=127.0.0.1\ndataDir=%s\nclientPort=%d\n%s", m.dir, ports[3*i+2], servers.String())
+			"clientPortAddress=127.0.0.1\ndataDir=%s\nclientPort=%d\n%s", m.dir, free[3*i+2], servers.String())
 		if err := errors.Join(os.MkdirAll(m.dir, 0o700),
 			os.WriteFile(filepath.Join(m.dir, "zoo.cfg"), []byte(cfg), 0o600),
 			os.WriteFile(filepath.Join(m.dir, "myid"), []byte(strconv.Itoa(i+1)), 0o600)); err != nil {
@@ -101,19 +102,6 @@ func startCluster(dir string, n int) (*cluster, error) {
 		}
 	}
 	return c, nil
-}
-
-func freePorts(n int) ([]int, error) {
-	var ports []int
-	for range n {
-		ln, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			return nil, err
-		}
-		defer ln.Close()
-		ports = append(ports, ln.Addr().(*net.TCPAddr).Port)
-	}
-	return ports, nil
 }
 
 func (c *cluster) start(m *member) error {

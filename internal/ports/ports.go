@@ -1,0 +1,43 @@
+// Package ports finds ports on loopback for servers that are about to be started: members of an ensemble must know each other's before
+// the first one runs.
+package ports
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+)
+
+// The range lies below the one from which systems take the ports of outgoing connections, so that nobody takes a port by chance between
+// its choice and its use.
+const (
+	first = 15000
+	count = 17000
+	tries = 1000
+)
+
+// Free returns n different ports of 127.0.0.1 on which nobody listens now.
+func Free(n int) ([]int, error) {
+	var (
+		found []int
+		last  = errors.New("none was tried")
+	)
+	for range tries {
+		if len(found) == n {
+			return found, nil
+		}
+		port := first + rand.IntN(count)
+		ln, err := net.Listen("tcp", Addr(port))
+		if err != nil {
+			last = err
+			continue
+		}
+		defer ln.Close() // not before all are found: they must differ
+		found = append(found, port)
+	}
+	return nil, fmt.Errorf("no free port from %d to %d: %w", first, first+count-1, last)
+}
+
+// Addr is the loopback address with a port.
+func Addr(port int) string { return fmt.Sprintf("127.0.0.1:%d", port) }
