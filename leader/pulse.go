@@ -123,7 +123,6 @@ func (l *Leader) ping() {
 	p := &l.pulse
 	p.nonce++
 	p.next = l.now.Add(l.cfg.PingInterval())
-	credits := max(0, l.cfg.MaxPending/2-l.pending()-l.preparing)
 	named := l.doubts.named()
 	for _, x := range l.learners {
 		if x.gone || x.info == nil {
@@ -133,7 +132,7 @@ func (l *Leader) ping() {
 			x.commitTold = l.local.Hist.Commit
 		}
 		l.send(x, &zab.Ping{Tick: uint64(l.now.Sub(p.began) / l.cfg.TickTime), Nonce: p.nonce, Commit: l.local.Hist.Commit,
-			Credits: uint32(credits), DigestZxid: named.zxid, Digest: named.digest})
+			DigestZxid: named.zxid, Digest: named.digest})
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/zkd-project/zkd/proto"
 	"github.com/zkd-project/zkd/statemachine"
 	"github.com/zkd-project/zkd/txn"
+	"github.com/zkd-project/zkd/zab"
 )
 
 // A client that sends large writes faster than they commit is not read for a while; nothing is refused, and nothing piles up here or at
@@ -144,4 +145,12 @@ func TestWritesBehindDearReadsGoOutLater(t *testing.T) {
 			require.Zero(t, conn.q.ahead)
 		})
 	}
+}
+
+// ADR 0014: with the defaults five servers at their own limits are no more than half of what the leader takes, and less than its bytes.
+func TestServersStayBelowTheLeadersBound(t *testing.T) {
+	const servers = 5
+	leader, c := zab.DefaultConfig(), Config{}.withDefaults()
+	require.LessOrEqual(t, servers*c.GlobalOutstanding, leader.MaxPending/2)
+	require.Less(t, servers*c.OutstandingBytes, leader.MaxPendingBytes)
 }

@@ -233,7 +233,6 @@ type Ping struct {
 	Commit     txn.Zxid
 	DigestZxid txn.Zxid // 0: no digest in this one
 	Digest     uint64
-	Credits    uint32
 }
 
 // Touch says that a session's client was heard.

@@ -50,7 +50,7 @@ func packets() []Packet {
 		&UpToDate{Epoch: 4, Commit: z(3, 4)}, &Bye{Code: ByeSlow, Text: "slow", Accepted: 2},
 		&Propose{Commit: z(1, 1), Records: recs}, &Propose{Commit: z(1, 1)}, &Commit{Commit: z(1, 2)},
 		&Inform{Commit: z(2, 1), Records: recs},
-		&Ping{Tick: 1, Nonce: 2, Commit: 3, DigestZxid: 4, Digest: 1<<64 - 1, Credits: 6},
+		&Ping{Tick: 1, Nonce: 2, Commit: 3, DigestZxid: 4, Digest: 1<<64 - 1},
 		&Pong{Nonce: 2, Durable: 3, Applied: 4, Touches: []Touch{{Session: -1, TimeoutMillis: 4000}}, LagBytes: 5, DiskLow: true},
 		&Requests{Requests: []txn.Request{{Session: -7, Cxid: -1, Op: proto.OpCreate, Origin: 2, Conn: 1 << 60, Payload: []byte("p"),
 			Auth: []proto.ID{{Scheme: "ip", ID: "127.0.0.1"}}, Seq: 1 << 40}}},
