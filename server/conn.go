@@ -61,6 +61,7 @@ type conn struct {
 	framesOut int64  // in out
 	quick     int64  // requests that were answered when they came, in this batch
 	flushing  bool   // somebody writes, and looks at out again before it stops
+	elsewhere bool   // the session has written through another server since it last did through this connection
 	syncAhead bool   // a sync is under way; what stands behind it is not started
 	dirty     bool   // in Replica.dirty; guarded by Replica.mu held for writing
 	traffic   traffic

@@ -127,11 +127,12 @@ func (r *Replica) applyOne(rec *txn.Record) error {
 	case t.Conn == 0:
 	case t.Origin == r.cfg.SelfID:
 		c = r.reg.byConn(t.Conn)
-	case !r.serving:
+	default:
 		r.left(t.Session)
 	}
 	if c != nil { // reads that stand before the write must not see it
 		c.mu.Lock()
+		c.elsewhere = false
 		c.advanceTo(r.cfg.MaxUnsent, math.MaxInt64)
 		c.mu.Unlock()
 	}

@@ -81,7 +81,7 @@ func (s *Server) Freeze(reason string) {
 	s.log.Info("not serving clients", zap.String("reason", reason), zap.Int("held", kept), zap.Int("closed", cut))
 }
 
-// freeze holds the connection if nothing of it is under way. writing says that replies are on their way to the socket; they have
+// freeze holds the connection if nothing of it is under way and its client has not been elsewhere. writing says that replies are on their way to the socket; they have
 // until the deadline.
 func (c *conn) freeze(drain time.Duration) (keep, writing bool) {
 	c.mu.Lock()
@@ -89,7 +89,7 @@ func (c *conn) freeze(drain time.Duration) (keep, writing bool) {
 	switch {
 	case c.state == shaking:
 		return !c.asked, false
-	case c.state != live || c.q.len() > 0 || c.over:
+	case c.state != live || c.q.len() > 0 || c.over || c.elsewhere:
 		return false, false
 	}
 	c.state = held

@@ -417,4 +417,45 @@ func TestAHeldConnectionDoesNotTakeItsSessionBack(t *testing.T) {
 		got := again.get("/x", false)
 		require.Equal(t, "new", got.data(t))
 	})
+	for _, back := range []bool{false, true} {
+		name := map[bool]string{false: "the history has shown it while this server still served", true: "it has come back since"}[back]
+		t.Run(name, func(t *testing.T) {
+			cfg := testConfig()
+			held(&cfg)
+			s := newSolo(t, cfg, listen(t))
+			t.Cleanup(s.stop)
+			f := s.join()
+			s.do(func() { s.lead(); f.srv.Serve(zab.Following, 1, 1) })
+			first := f.client.connect()
+			first.create("/x", nil, 0)
+			second := s.attach(first)
+			require.Equal(t, proto.OK, second.set("/x", "new").Err)
+			if back { // the connection is the newest, and is held like any other
+				first = f.client.attach(first)
+				s.do(func() {
+					f.rep.mu.Lock()
+					defer f.rep.mu.Unlock()
+					f.rep.left(txn.SessionID(first.SessionID)) // a write that was on its way before the client came here
+				})
+				require.Equal(t, proto.OK, first.set("/x", "newer").Err)
+			}
+			s.do(func() {
+				f.srv.Freeze("test")
+				s.srv.Freeze("test")
+				s.rep.Abandon()
+				s.epoch, s.counter = 2, 0
+				s.rep.Established(s.now()) // this leader knows no owner, and this server asks it first
+				f.srv.Serve(zab.Following, 1, 2)
+			})
+			first.send(7, proto.OpSetData, &proto.SetDataRequest{Path: "/x", Data: []byte("old"), Version: -1})
+			if back {
+				require.Equal(t, int32(7), first.reply().Xid, "it is served")
+				return
+			}
+			first.gone()
+			s.do(func() { s.srv.Serve(zab.Leading, 1, 2) })
+			got := s.attach(first).get("/x", false)
+			require.Equal(t, "new", got.data(t))
+		})
+	}
 }

@@ -83,16 +83,23 @@ func (r *Replica) Revalidate(owner zab.ServerID, ask zab.Revalidate, now zab.Ins
 
 const movedAway = "session moved to another server"
 
-// left: while this server held its clients, one of them wrote through another server. What it sent here before is older than that.
+// left: a session that has a connection here has written through another server. What its client sent here before is older than that, and must
+// not be carried out later. As long as this leader leads it refuses that; the next one cannot know, so the connection will not be held until then.
+// It is not cut at once while this server serves: that write may have been on its way before the client came here. The caller holds mu.
 func (r *Replica) left(session txn.SessionID) {
 	c := r.reg.bySession(session)
 	if c == nil {
 		return
 	}
 	c.mu.Lock()
-	c.shut(movedAway)
+	c.elsewhere = true
+	if !r.serving {
+		c.shut(movedAway)
+	}
 	c.mu.Unlock()
-	r.markDirty(c)
+	if !r.serving {
+		r.markDirty(c)
+	}
 }
 
 // Established: this server leads; every session gets its full timeout from now and has no owner yet.

@@ -55,17 +55,19 @@ const (
 
 // clientConn is a client's connection at the server.
 type clientConn struct {
-	e        *edge
-	id       uint64
-	c        *client
-	wire     uint64 // the client's number of this connection
-	session  txn.SessionID
-	timeout  int32 // milliseconds
-	state    connState
-	waits    bool // for the ensemble's answer about the session
-	touched  bool
-	queue    []*request
-	lastDown time.Duration // when the last reply arrives: replies are FIFO
+	e       *edge
+	id      uint64
+	c       *client
+	wire    uint64 // the client's number of this connection
+	session txn.SessionID
+	timeout int32 // milliseconds
+	state   connState
+	waits   bool // for the ensemble's answer about the session
+	touched bool
+	// elsewhere: the session has written through another server since it last did through this connection.
+	elsewhere bool
+	queue     []*request
+	lastDown  time.Duration // when the last reply arrives: replies are FIFO
 }
 
 // request is one client request in a server's queue.
@@ -149,12 +151,16 @@ func (e *edge) applyOne(rec *txn.Record) error {
 	case t.Conn == 0:
 	case t.Origin == e.n.id:
 		c = e.conns[t.Conn]
-	case !e.serving:
+	default:
 		if gone := e.bySes[t.Session]; gone != nil {
-			gone.shut()
+			gone.elsewhere = true
+			if !e.serving {
+				gone.shut()
+			}
 		}
 	}
 	if c != nil {
+		c.elsewhere = false
 		c.advance() // reads that stand before the write must not see it
 	}
 	if other, ok := twisted(rec, t); ok && e.lies {
@@ -365,7 +371,7 @@ func (e *edge) Freeze() {
 		c := e.conns[id]
 		switch {
 		case c.state == shaking && !c.waits:
-		case c.state != live || len(c.queue) > 0:
+		case c.state != live || len(c.queue) > 0 || c.elsewhere:
 			c.shut()
 		default:
 			c.state = held

@@ -235,7 +235,7 @@ func TestFoldersThatAreNotOurs(t *testing.T) {
 func (p *process) twin(data string) *process {
 	at, err := ports.Free(3)
 	require.NoError(p.t, err)
-	x := &process{t: p.t, i: p.i, dir: p.t.TempDir(), data: data, client: fmt.Sprintf("127.0.0.1:%d", at[2])}
+	x := &process{t: p.t, i: p.i, dir: p.t.TempDir(), data: data, binary: p.binary, client: fmt.Sprintf("127.0.0.1:%d", at[2])}
 	cfg, err := os.ReadFile(filepath.Join(p.dir, "zoo.cfg"))
 	require.NoError(p.t, err)
 	x.log, err = os.OpenFile(filepath.Join(x.dir, "log"), os.O_CREATE|os.O_RDWR|os.O_APPEND, 0o600)

@@ -75,6 +75,7 @@ type process struct {
 	data   string // dataDir
 	client string // address for clients
 	log    *os.File
+	binary string // zkdBinary, or that of another version
 
 	mu     sync.Mutex
 	cmd    *exec.Cmd
@@ -102,7 +103,7 @@ func newEnsemble(t *testing.T, l layout, settings ...string) *ensemble {
 	require.NoError(t, err)
 	addr := func(k int) string { return fmt.Sprintf("127.0.0.1:%d", p[k]) }
 	for i := range n {
-		pr := &process{t: t, i: i, dir: t.TempDir(), client: addr(3*i + 2)}
+		pr := &process{t: t, i: i, dir: t.TempDir(), client: addr(3*i + 2), binary: zkdBinary}
 		pr.data = pr.dir
 		if d := l.dirs[i]; d != "" {
 			pr.data = d
@@ -149,7 +150,7 @@ func (p *process) logText() string {
 }
 
 func (p *process) start() {
-	cmd := exec.Command(zkdBinary, "--config", filepath.Join(p.dir, "zoo.cfg"))
+	cmd := exec.Command(p.binary, "--config", filepath.Join(p.dir, "zoo.cfg"))
 	cmd.Stderr = p.log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	require.NoError(p.t, cmd.Start())
