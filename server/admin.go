@@ -51,6 +51,12 @@ func fourLetterWord(w uint32) (name string, ok bool) {
 	return name, ok
 }
 
+// IsWord reports whether there is a four-letter word of that name; "*" stands for all.
+func IsWord(name string) bool {
+	_, ok := words[name]
+	return ok || name == "*"
+}
+
 func whitelist(names []string) map[string]bool {
 	allowed := map[string]bool{}
 	for _, n := range names {

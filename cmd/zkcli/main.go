@@ -38,7 +38,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		fmt.Fprint(stdout, longHelp())
 		return exitOK
 	case err != nil:
-		fmt.Fprintf(stderr, "zkcli: %v\n\n%s", err, helpText())
+		fmt.Fprintf(stderr, "zkcli: %v\n%s\n(zkcli --help tells more)\n", err, synopsis)
 		return exitUsage
 	}
 	if len(cfg.command) > 0 && !cfg.complete {
@@ -191,9 +191,9 @@ func newOptions(cfg *config) *pflag.FlagSet {
 	fs.Usage = func() {}
 	fs.SetInterspersed(false) // what follows the command is the command's
 	fs.SortFlags = false
-	fs.StringVar(&cfg.server, "server", cfg.server, "servers and, after them, the chroot: `host:port,…[/chroot]`")
-	fs.Var((*millis)(&cfg.timeout), "timeout", "session timeout, and how long to wait for a server; a plain number is milliseconds")
-	fs.Var((*format)(&cfg.json), "output", "text or json")
+	fs.StringVar(&cfg.server, "server", cfg.server, "servers and, after them, the chroot: `host:port,…[/chroot]`; 127.0.0.1:2181 unless given")
+	fs.Var((*millis)(&cfg.timeout), "timeout", "session timeout, and how long to wait for a server; a plain number is milliseconds; 30s unless given")
+	fs.Var((*format)(&cfg.json), "output", "text, or json: one object per command")
 	fs.Var(&cfg.color, "color", "`when` to use colours: auto, always or never")
 	fs.BoolVarP(&cfg.readOnly, "readonly", "r", false, "accept a server that only reads, if there is no other")
 	fs.StringVar(&cfg.ca, "tls-ca", "", "connect with TLS, to servers that this `file` of certificates vouches for")

@@ -2,9 +2,9 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 
 	"github.com/zkd-project/zkd/peer"
@@ -12,10 +12,11 @@ import (
 
 // runConfigCheck tells what a zoo.cfg comes to, without touching anything but myid.
 func runConfigCheck(_ context.Context, args []string, out, _ io.Writer) error {
-	if len(args) != 1 {
-		return &usageError{errors.New("config check takes one file")}
+	path, err := oneFile("config check", args, out)
+	if err != nil {
+		return err
 	}
-	c, err := loadZooConfig(args[0])
+	c, err := loadZooConfig(path)
 	if c != nil {
 		printConfig(out, c)
 	}
@@ -45,6 +46,15 @@ func printConfig(out io.Writer, c *zooConfig) {
 	row("maxClientCnxns", c.MaxClientCnxns)
 	row("jute.maxbuffer", c.JuteMaxBuffer)
 	row("autopurge.snapRetainCount", c.RetainSnaps)
+	for _, key := range slices.Sorted(maps.Keys(c.Given)) {
+		switch key {
+		case "clientPort", "dataDir", "dataLogDir", "tickTime", "initLimit", "syncLimit", "snapCount", "maxClientCnxns", "jute.maxbuffer", "autopurge.snapRetainCount":
+		case "DigestAuthenticationProvider.superDigest":
+			row(key, "(not shown)")
+		default:
+			row(key, c.Given[key])
+		}
+	}
 	if c.Self != 0 {
 		row("myid", c.Self)
 	}
@@ -53,15 +63,10 @@ func printConfig(out io.Writer, c *zooConfig) {
 			fmt.Fprintln(out, "used    ", serverLine(s))
 		}
 	}
-	names := make([]string, 0, len(c.ZKD))
-	for name := range c.ZKD {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	for _, name := range names {
+	for _, name := range slices.Sorted(maps.Keys(c.ZKD)) {
 		row("zkd."+name, c.ZKD[name])
 	}
 	for _, w := range c.Warnings {
-		fmt.Fprintln(out, "ignored ", w)
+		fmt.Fprintln(out, "warning ", w)
 	}
 }

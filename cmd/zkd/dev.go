@@ -29,7 +29,7 @@ const devReady = 30 * time.Second
 
 // runDev runs a whole ensemble in this process, each member with its own folder, log file and ports on loopback.
 func runDev(ctx context.Context, args []string, out, errOut io.Writer) error {
-	fs := flags("dev", "[--nodes 3] [--client-port 2181] [--data-dir DIR] [--set KEY=VALUE ...]", out)
+	fs := flags("dev", out)
 	nodes := fs.Int("nodes", 3, "how many servers")
 	port := fs.Int("client-port", 2181, "client port of the first server; the others follow")
 	dir := fs.String("data-dir", "", "where to keep the data; a temporary folder that is removed at the end unless given")

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"time"
 
 	"github.com/zkd-project/zkd/internal/env"
@@ -20,17 +21,17 @@ import (
 
 // runLogDump prints one line per transaction. A file that is damaged is printed as far as it is good, then reported.
 func runLogDump(_ context.Context, args []string, out, _ io.Writer) error {
-	fs := flags("log dump", "FILE…", out)
-	batches := fs.Bool("batches", false, "print batch headers too")
-	if err := parse(fs, args); err != nil {
+	set := flags("log dump", out)
+	batches := set.Bool("batches", false, "print batch headers too")
+	if err := parse(set, args); err != nil {
 		return err
 	}
-	if fs.NArg() == 0 {
+	if set.NArg() == 0 {
 		return &usageError{errors.New("log dump takes at least one file")}
 	}
 	w := bufio.NewWriter(out)
 	defer w.Flush()
-	for _, path := range fs.Args() {
+	for _, path := range set.Args() {
 		h, err := txnlog.ReadSegment(env.OSDisk{}, path, func(b txnlog.BatchHeader, recs []txn.Record) error {
 			if *batches {
 				fmt.Fprintf(w, "# batch %d at %d: %d records, commit hint %v\n", b.Seq, b.Offset, b.Count, b.Commit)
@@ -69,24 +70,25 @@ func dumpRecord(w io.Writer, rec *txn.Record) error {
 
 // runSnapshotDump verifies a snapshot from its first byte to its last and says what it holds.
 func runSnapshotDump(_ context.Context, args []string, out, _ io.Writer) error {
-	if len(args) != 1 {
-		return &usageError{errors.New("snapshot dump takes one file")}
-	}
-	r, err := snapshot.OpenFile(env.OSDisk{}, args[0])
+	path, err := oneFile("snapshot dump", args, out)
 	if err != nil {
-		return corrupt(args[0], err)
+		return err
+	}
+	r, err := snapshot.OpenFile(env.OSDisk{}, path)
+	if err != nil {
+		return corrupt(path, err)
 	}
 	defer r.Close()
 	head, err := peer.ReadSnapshotHead(r)
 	if err != nil {
-		return corrupt(args[0], err)
+		return corrupt(path, err)
 	}
 	m := statemachine.New(statemachine.Config{})
 	if err := m.Restore(r); err != nil {
-		return corrupt(args[0], err)
+		return corrupt(path, err)
 	}
 	if _, err := io.Copy(io.Discard, r); err != nil {
-		return corrupt(args[0], err)
+		return corrupt(path, err)
 	}
 	fmt.Fprintf(out, "zxid %v\nchain %016x\ndigest %016x\nznodes %d\nephemerals %d\nsessions %d\ndata bytes %d\n", head.At.Zxid, head.At.Chain,
 		m.Digest(), m.NodeCount(), m.EphemeralCount(), m.SessionCount(), m.DataSize())
@@ -102,6 +104,9 @@ func corrupt(path string, err error) error {
 	var snapDamage *snapshot.CorruptError
 	if errors.As(err, &logDamage) || errors.As(err, &snapDamage) || errors.Is(err, statemachine.ErrSnapshot) || errors.Is(err, statemachine.ErrDigest) {
 		return &peer.FatalError{Code: zab.ExitCorrupt, Err: fmt.Errorf("%s: %w", path, err)}
+	}
+	if errors.As(err, new(*fs.PathError)) {
+		return err // it names the file
 	}
 	return fmt.Errorf("%s: %w", path, err)
 }

@@ -9,7 +9,7 @@
 //	zkd version
 //
 // Exit codes: 0 done; 1 the command failed; 2 wrong usage; 3 bad configuration; 4 disk error; 5 corruption; 6 committed
-// truncation; 7 wrong cluster or folder; 8 a broken invariant.
+// truncation; 7 wrong cluster or folder, or one in use; 8 a broken invariant, or states differ.
 package main
 
 import (
@@ -47,20 +47,27 @@ func main() {
 // command runs one form of zkd. args are what follows its name.
 type command struct {
 	name string // words, as typed
-	args string // for the usage text
+	args string // for the usage text, a blank before each
 	help string
 	run  func(ctx context.Context, args []string, out, errOut io.Writer) error
 }
 
 func commands() []command {
 	return []command{
-		{"dev", "[--nodes 3] [--client-port 2181] [--data-dir DIR]", "an ensemble on loopback, in one process", runDev},
-		{"config check", "FILE", "what would be used, ignored, wrong", runConfigCheck},
-		{"log dump", "FILE…", "print the transactions in log segments", runLogDump},
-		{"snapshot dump", "FILE", "print what a snapshot holds", runSnapshotDump},
+		{"dev", " [--nodes 3] [--client-port 2181] [--data-dir DIR] [--tick 2s] [--set KEY=VALUE …]", "an ensemble on loopback, in one process", runDev},
+		{"config check", " FILE", "tell what a zoo.cfg comes to: what would be used, what does nothing, what is wrong", runConfigCheck},
+		{"log dump", " [--batches] FILE…", "print the transactions in log segments", runLogDump},
+		{"snapshot dump", " FILE", "verify a snapshot and say what it holds", runSnapshotDump},
 		{"version", "", "print the version", runVersion},
 	}
 }
+
+// usageEnd is the rest of what zkd --help prints.
+const usageEnd = `Signals: SIGTERM, SIGINT stop the server; SIGUSR1 makes a leader hand leadership over and stay.
+Exit codes: 0 done; 1 the command failed; 2 wrong usage; 3 bad configuration; 4 disk error; 5 corruption;
+6 committed truncation; 7 wrong cluster or folder, or one in use; 8 a broken invariant, or states differ: start it again.
+docs/operating.md has every key, log line and exit code.
+`
 
 // usageError is a wrong use of the command line.
 type usageError struct{ err error }
@@ -96,14 +103,44 @@ func dispatch(ctx context.Context, args []string, out, errOut io.Writer) error {
 	return runServer(ctx, args, out, errOut)
 }
 
-// flags makes a flag set that reports instead of exiting; usage goes to out.
-func flags(name, args string, out io.Writer) *pflag.FlagSet {
+// flags makes a flag set for the named command that reports instead of exiting; its usage goes to out.
+func flags(name string, out io.Writer) *pflag.FlagSet {
 	fs := pflag.NewFlagSet(name, pflag.ContinueOnError)
 	fs.SetOutput(out)
 	fs.Usage = func() {
-		fmt.Fprintf(out, "Usage: zkd %s %s\n%s", name, args, fs.FlagUsages())
+		for _, c := range commands() {
+			if c.name == name {
+				fmt.Fprintf(out, "Usage: zkd %s%s\n           %s\n%s", c.name, c.args, c.help, fs.FlagUsages())
+			}
+		}
 	}
 	return fs
+}
+
+// oneFile is for commands without flags that take a file.
+func oneFile(name string, args []string, out io.Writer) (string, error) {
+	fs := flags(name, out)
+	if err := parse(fs, args); err != nil {
+		return "", err
+	}
+	if fs.NArg() != 1 {
+		return "", &usageError{fmt.Errorf("%s takes one file", name)}
+	}
+	return fs.Arg(0), nil
+}
+
+// unknown says what could have been meant by words that are no command.
+func unknown(words []string) error {
+	for _, c := range commands() {
+		first, second, _ := strings.Cut(c.name, " ")
+		if words[0] == first && second != "" {
+			return fmt.Errorf("unknown command %q; did you mean zkd %s%s?", strings.Join(words, " "), c.name, c.args)
+		}
+	}
+	if _, err := os.Stat(words[0]); err == nil {
+		return fmt.Errorf("unknown command %q; did you mean zkd --config %s?", strings.Join(words, " "), words[0])
+	}
+	return fmt.Errorf("unknown command %q", strings.Join(words, " "))
 }
 
 func parse(fs *pflag.FlagSet, args []string) error {
@@ -115,22 +152,22 @@ func parse(fs *pflag.FlagSet, args []string) error {
 }
 
 func runServer(ctx context.Context, args []string, out, errOut io.Writer) error {
-	fs := flags("", "[--config zoo.cfg] | COMMAND", out)
+	fs := flags("", out)
 	config := fs.String("config", "", "zoo.cfg; without it: one standalone server, 127.0.0.1:2181, data in ./zkd-data")
 	format := fs.String("log-format", "text", "text or json")
 	level := fs.String("log-level", "info", "debug, info, warn or error")
 	fs.Usage = func() {
 		fmt.Fprintf(out, "Usage: zkd [--config zoo.cfg] [--log-format text|json] [--log-level LEVEL]\n")
 		for _, c := range commands() {
-			fmt.Fprintf(out, "       zkd %s %s\n           %s\n", c.name, c.args, c.help)
+			fmt.Fprintf(out, "       zkd %s%s\n           %s\n", c.name, c.args, c.help)
 		}
-		fmt.Fprintf(out, "%s", fs.FlagUsages())
+		fmt.Fprintf(out, "%s%s", fs.FlagUsages(), usageEnd)
 	}
 	if err := parse(fs, args); err != nil {
 		return err
 	}
 	if fs.NArg() > 0 {
-		return &usageError{fmt.Errorf("unknown command %q", strings.Join(fs.Args(), " "))}
+		return &usageError{unknown(fs.Args())}
 	}
 	log, err := newLogger(errOut, *format, *level)
 	if err != nil {
@@ -170,7 +207,7 @@ func serverFile(path string) (*zooConfig, error) {
 func newLogger(w io.Writer, format, level string) (*zap.Logger, error) {
 	lvl, err := zapcore.ParseLevel(level)
 	if err != nil {
-		return nil, fmt.Errorf("log level: %w", err)
+		return nil, fmt.Errorf("--log-level %s: want debug, info, warn or error", level)
 	}
 	ec := zap.NewProductionEncoderConfig()
 	ec.EncodeTime = zapcore.ISO8601TimeEncoder
@@ -183,13 +220,17 @@ func newLogger(w io.Writer, format, level string) (*zap.Logger, error) {
 		ec.EncodeLevel = zapcore.CapitalLevelEncoder
 		enc = zapcore.NewConsoleEncoder(ec)
 	default:
-		return nil, fmt.Errorf("log format %q: want text or json", format)
+		return nil, fmt.Errorf("--log-format %s: want text or json", format)
 	}
 	return zap.New(zapcore.NewCore(enc, zapcore.Lock(zapcore.AddSync(w)), lvl)), nil
 }
 
 func runVersion(_ context.Context, args []string, out, _ io.Writer) error {
-	if len(args) > 0 {
+	fs := flags("version", out)
+	if err := parse(fs, args); err != nil {
+		return err
+	}
+	if fs.NArg() > 0 {
 		return &usageError{errors.New("version takes no arguments")}
 	}
 	fmt.Fprintln(out, "zkd", version())

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/zkd-project/zkd/server"
 	"github.com/zkd-project/zkd/zab"
 )
 
@@ -50,7 +51,8 @@ type zooConfig struct {
 	Observer          bool
 	ZKD               map[string]string // zkd.<name>: our own timers and limits, applied by apply
 
-	Warnings []string // keys that do nothing here
+	Given    map[string]string // each key of setters that was set, and how the file has its value
+	Warnings []string          // keys that do nothing here, and what is better done in another way
 }
 
 // juteMaxBuffer is ZooKeeper's default: 0xfffff.
@@ -58,7 +60,7 @@ const juteMaxBuffer = 0xfffff
 
 func defaultZooConfig() *zooConfig {
 	return &zooConfig{ClientPort: 2181, TickTime: 3 * time.Second, InitLimit: 10, SyncLimit: 5, SnapCount: 100_000,
-		MaxClientCnxns: 60, JuteMaxBuffer: juteMaxBuffer, FadeEvery: time.Minute, FadePerMinute: 10_000, GlobalOutstanding: 1000, RetainSnaps: 3, ZKD: map[string]string{}}
+		MaxClientCnxns: 60, JuteMaxBuffer: juteMaxBuffer, FadeEvery: time.Minute, FadePerMinute: 10_000, GlobalOutstanding: 1000, RetainSnaps: 3, ZKD: map[string]string{}, Given: map[string]string{}}
 }
 
 // ignoredKeys are keys that Apache ZooKeeper knows and zkd does not need; each warns once. A trailing * stands for any rest.
@@ -219,6 +221,7 @@ func parseZooConfig(r io.Reader) (*zooConfig, error) {
 
 func (c *zooConfig) set(key, value string) error {
 	if set := setters[key]; set != nil {
+		c.Given[key] = value
 		return set(c, value)
 	}
 	if id, ok := strings.CutPrefix(key, "server."); ok {
@@ -307,7 +310,7 @@ func (c *zooConfig) addServer(id, value string) error {
 	}
 	host, rest, err := cutHost(addrs)
 	if err != nil {
-		return err
+		return fmt.Errorf("%w; want host:peerPort:electionPort[:role][;clientPort]", err)
 	}
 	parts := strings.Split(rest, ":")
 	if len(parts) < 2 || len(parts) > 3 {
@@ -354,7 +357,7 @@ func cutHost(s string) (host, rest string, err error) {
 	}
 	host, rest, ok := strings.Cut(s, ":")
 	if !ok || host == "" {
-		return "", "", fmt.Errorf("%q: want host:port", s)
+		return "", "", fmt.Errorf("%q: there is no port behind a host", s)
 	}
 	return host, rest, nil
 }
@@ -396,6 +399,11 @@ func (c *zooConfig) check() error {
 		c.Warnings = append(c.Warnings, "with two voters the loss of either stops the ensemble: three are better")
 	} else if voters > 0 && voters%2 == 0 {
 		c.Warnings = append(c.Warnings, fmt.Sprintf("%d voters survive no more losses than %d", voters, voters-1))
+	}
+	for _, w := range c.Words {
+		if !server.IsWord(w) {
+			c.Warnings = append(c.Warnings, fmt.Sprintf("4lw.commands.whitelist: there is no word %q", w))
+		}
 	}
 	return errors.Join(errs...)
 }

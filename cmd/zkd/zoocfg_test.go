@@ -56,6 +56,7 @@ func TestEveryFaultIsNamedAtOnce(t *testing.T) {
 		{"dataDir=/d\ndataDir=/e", "line 2: dataDir was already set in line 1"},
 		{"dataDir=/d\nnonsense", `line 2: "nonsense" has no =`},
 		{"dataDir=/d\nserver.0=a:1:2", "a server's number is from 1 to 254"},
+		{"dataDir=/d\nserver.1=a", "no port behind a host; want host:peerPort:electionPort"},
 		{"dataDir=/d\nserver.1=a:1", "want host:peerPort:electionPort"},
 		{"dataDir=/d\nserver.1=a:1:2:boss", `role "boss"`},
 		{"dataDir=/d\nserver.1=a:1:99999", `port "99999"`},
@@ -118,6 +119,7 @@ func TestSomethingIsKnownOfTheBuild(t *testing.T) {
 func TestExitCodesAndWords(t *testing.T) {
 	good := file(t, "1", "server.1=a:1:2\nserver.2=b:1:2\nserver.3=c:1:2\nzkd.hbTimeout=600\n")
 	slow := file(t, "1", "zkd.hbInterval=500\nzkd.hbTimeout=600\n")
+	words := file(t, "", "4lw.commands.whitelist=srvr,rouk,*\nDigestAuthenticationProvider.superDigest=super:xyz\n")
 	notALog := filepath.Join(t.TempDir(), "log.1")
 	require.NoError(t, os.WriteFile(notALog, []byte("no log"), 0o600))
 	for _, c := range []struct {
@@ -144,7 +146,17 @@ func TestExitCodesAndWords(t *testing.T) {
 		{[]string{"log", "dump"}, 2, "", "at least one file"},
 		{[]string{"log", "dump", notALog}, 5, "", notALog},
 		{[]string{"snapshot", "dump", notALog}, 1, "", "not a snapshot's name"},
-		{[]string{"--log-level", "loud"}, 2, "", "log level"},
+		{[]string{"--log-level", "loud"}, 2, "", "--log-level loud: want debug, info, warn or error"},
+		{[]string{"--help"}, 0, "SIGUSR1", ""},
+		{[]string{"config", "check", "--help"}, 0, "Usage: zkd config check FILE", ""},
+		{[]string{"snapshot", "dump", "--help"}, 0, "Usage: zkd snapshot dump FILE", ""},
+		{[]string{"dev", "--help"}, 0, "--set", ""},
+		{[]string{"version", "--help"}, 0, "Usage: zkd version\n", ""},
+		{[]string{"config", "chek"}, 2, "", "did you mean zkd config check FILE?"},
+		{[]string{good}, 2, "", "did you mean zkd --config " + good},
+		{[]string{"config", "check", words}, 0, `there is no word "rouk"`, ""},
+		{[]string{"config", "check", words}, 0, "used     4lw.commands.whitelist=srvr,rouk,*", ""},
+		{[]string{"config", "check", words}, 0, "superDigest=(not shown)", ""},
 	} {
 		var out, errOut bytes.Buffer
 		require.Equal(t, c.code, run(t.Context(), c.args, &out, &errOut), "%v: %s", c.args, errOut.String())

@@ -94,11 +94,24 @@ await leader; await serving all; catch nothing
 }
 
 func TestWrongUsageIsExitCodeTwo(t *testing.T) {
-	for _, args := range [][]string{{}, {"walk"}, {"replay"}, {"replay", "--seed", "x"}, {"play"}, {"run", "--seeds", "0"}, {"run", "--what"}} {
+	for _, args := range [][]string{{}, {"walk"}, {"replay"}, {"replay", "--seed", "x"}, {"replay", "--seeds", "3"}, {"replay", "0x17"}, {"play"}, {"run", "--seeds", "0"}, {"run", "--what"}} {
 		code, _, errOut := call(args...)
 		require.Equal(t, 2, code, "%v", args)
 		require.NotEmpty(t, errOut, "%v", args)
 	}
+}
+
+func TestHelpOfACommandListsItsOwnFlags(t *testing.T) {
+	code, out, _ := call("--help")
+	require.Zero(t, code)
+	for _, c := range commands() {
+		require.Contains(t, out, c.help)
+		code, own, _ := call(c.name, "--help")
+		require.Zero(t, code)
+		require.Contains(t, own, c.help)
+		require.Len(t, regexp.MustCompile(`(?m)^  (    |-v, )--`).FindAllString(own, -1), len(c.flags), "one line per flag:\n%s", own)
+	}
+	require.NotContains(t, out, "--porcupine")
 }
 
 func TestShrinkSaysWhenThereIsNothingToShrink(t *testing.T) {
