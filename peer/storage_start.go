@@ -103,7 +103,7 @@ func (st *starting) refuseForeign() error {
 			return err
 		}
 		if hasEntry(entries, foreignName) && !hasEntry(entries, folderName) {
-			return notOurs("look at "+dir, "give zkd a dataDir of its own: it never writes there, and importing such data (zkd import) is not in this version",
+			return notOurs("look at "+dir, "give zkd a dataDir of its own: it never writes there. To take the nodes over, copy them from the running servers: zkcli cp",
 				errors.New("it holds the data of Apache ZooKeeper"))
 		}
 		if dir == st.cfg.DataDir {

@@ -127,7 +127,7 @@ func TestForeignFoldersAreRefused(t *testing.T) {
 	put(t, w.d, filepath.Join(dataDir, "version-2", "log.1"))
 	err := w.open()
 	require.Equal(t, zab.ExitWrongCluster, exitCode(t, err))
-	require.ErrorContains(t, err, "zkd import")
+	require.ErrorContains(t, err, "zkcli cp")
 	require.NotContains(t, w.names(t, dataDir), "zkd")
 
 	require.NoError(t, w.d.MkdirAll(folder()))

@@ -74,7 +74,7 @@ func huntLine(h *sim.Hunt) string {
 	if f := h.First.Failure; f != nil {
 		line += fmt.Sprintf(" seeds=%d invariant=%s replay=\"go run -tags mutants ./cmd/zkdsim replay --mutant %s --seed 0x%x --steps %d -v\"", h.Seeds,
 			f.Invariant, h.Mutant.Name, h.First.Seed, f.Step)
-	} else {
+	} else if h.Seeds > 0 || len(h.Schedules) == 0 {
 		line += fmt.Sprintf(" SURVIVED seeds=%d", h.Seeds)
 	}
 	if len(h.Schedules) > 0 {
