@@ -106,7 +106,7 @@ func (st *starting) setAside(files []place, pick func(name string) bool) error {
 		if moved == 0 {
 			continue
 		}
-		st.note("damaged files are set aside in %s: %d of them", to, moved)
+		st.note("files set aside in %s: %d", to, moved)
 		if err := errors.Join(st.cfg.Disk.SyncDir(to), st.cfg.Disk.SyncDir(dir)); err != nil {
 			return err
 		}
