@@ -192,7 +192,7 @@ func runSeeds(f *flags, out, errOut io.Writer) (bool, error) {
 	}
 	total := sim.RunSeeds(f.from, f.seeds, f.jobs, f.options(), func(r sim.SeedResult, done int) bool {
 		if r.Failure != nil {
-			fmt.Fprintln(out, sim.FailLine(r.Seed, r.Nodes, f.options(), r.Result))
+			fmt.Fprintln(out, sim.FailLine(r.Seed, r.Nodes, sim.Replay(r.Seed, f.options()), r.Result))
 		}
 		if done%500 == 0 {
 			fmt.Fprintf(errOut, "%d of %d seeds\n", done, f.seeds)
@@ -208,7 +208,7 @@ func replay(f *flags, out, _ io.Writer) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	return one(f, out, sim.Swarm(seed, f.options()))
+	return one(f, out, sim.Swarm(seed, f.options()), sim.Replay(seed, f.options()))
 }
 
 func play(f *flags, out, _ io.Writer) (bool, error) {
@@ -225,14 +225,15 @@ func play(f *flags, out, _ io.Writer) (bool, error) {
 		return false, fmt.Errorf("%s: %w", f.args[0], err)
 	}
 	for _, sc := range all {
-		if ok, err := one(f, out, sc); !ok || err != nil {
+		if ok, err := one(f, out, sc, "play "+f.args[0]); !ok || err != nil {
 			return false, err
 		}
 	}
 	return true, nil
 }
 
-func one(f *flags, out io.Writer, sc *sim.Scenario) (bool, error) {
+// one runs a scenario; again is the arguments that repeat it.
+func one(f *flags, out io.Writer, sc *sim.Scenario, again string) (bool, error) {
 	w := sim.New(sc)
 	w.MaxSteps, w.Porcupine = f.steps, f.porcupine
 	if f.verbose {
@@ -240,7 +241,7 @@ func one(f *flags, out io.Writer, sc *sim.Scenario) (bool, error) {
 	}
 	res := w.Run()
 	if res.Failure != nil {
-		fmt.Fprintln(out, sim.FailLine(sc.Seed, sc.Nodes, f.options(), res))
+		fmt.Fprintln(out, sim.FailLine(sc.Seed, sc.Nodes, again, res))
 		if !f.verbose {
 			w.WriteLast(out)
 		}

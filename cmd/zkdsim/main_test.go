@@ -77,7 +77,7 @@ func TestAScheduleThatFailsIsToldInOneLineFirst(t *testing.T) {
 	require.NoError(t, os.WriteFile(path, []byte("seed 1\nawait leader\nis there /nowhere\n"), 0o600))
 	code, out, _ := call("play", path)
 	require.Equal(t, 1, code)
-	require.Regexp(t, `^SIM FAIL seed=0x1 commit=\S+ nodes=3 steps=\d+ invariant=SCHEDULE `, out)
+	require.Regexp(t, `^SIM FAIL seed=0x1 commit=\S+ nodes=3 steps=\d+ invariant=SCHEDULE .*replay="go run ./cmd/zkdsim play `+path+` --steps \d+ -v"`, out)
 }
 
 func TestAScheduleDoesWhatItSays(t *testing.T) {

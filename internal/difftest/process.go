@@ -184,6 +184,9 @@ func standalone(name string, lines []string, command func(config string) *exec.C
 	}
 }
 
+// steady keeps members of a slow machine in their roles: a change of leader closes connections, and what is compared here is not that.
+var steady = []string{"zkd.hbTimeout=20000", "zkd.diskStall=20000", "zkd.proposalStall=20000"}
+
 // StartEnsemble runs three zkd servers and an observer; the steps are taken against the first that is in the given mode: leader, follower
 // or observer.
 func StartEnsemble(binary, mode string, set Settings) Start {
@@ -203,6 +206,7 @@ func (s *Server) ensemble(ctx context.Context, binary, mode string, set Settings
 		return err
 	}
 	lines := append(set.lines(), set.sweeping()...)
+	lines = append(lines, steady...)
 	for i := range n {
 		role := "participant"
 		if i == n-1 {

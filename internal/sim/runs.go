@@ -6,6 +6,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/zkd-project/zkd/internal/mutant"
 )
 
 // SeedResult is what became of one seed.
@@ -112,18 +114,29 @@ func (t *Total) add(r SeedResult) {
 	}
 }
 
-// FailLine is the one line that comes first when a seed fails.
-func FailLine(seed uint64, nodes int, o Options, r Result) string {
-	more := ""
+// Replay is zkdsim's arguments that run a seed again with these options.
+func Replay(seed uint64, o Options) string {
+	args := fmt.Sprintf("replay --seed 0x%x", seed)
 	if o.Nodes > 0 {
-		more = fmt.Sprintf(" --nodes %d", o.Nodes)
+		args += fmt.Sprintf(" --nodes %d", o.Nodes)
 	}
 	if o.Porcupine {
-		more += " --porcupine"
+		args += " --porcupine"
+	}
+	return args
+}
+
+// FailLine is the one line that comes first when a run fails. again is zkdsim's arguments that repeat the run.
+func FailLine(seed uint64, nodes int, again string, r Result) string {
+	tags := ""
+	for _, m := range mutant.All() {
+		if mutant.On(m.Name) {
+			tags, again = "-tags mutants ", again+" --mutant "+m.Name
+		}
 	}
 	f := r.Failure
-	return fmt.Sprintf("SIM FAIL seed=0x%x commit=%s nodes=%d steps=%d invariant=%s node=%d zxid=%v replay=\"go run ./cmd/zkdsim replay --seed 0x%x%s --steps %d -v\" %s",
-		seed, commit(), nodes, f.Step, f.Invariant, f.Node, f.Zxid, seed, more, f.Step, f.Text)
+	return fmt.Sprintf("SIM FAIL seed=0x%x commit=%s nodes=%d steps=%d invariant=%s node=%d zxid=%v replay=\"go run %s./cmd/zkdsim %s --steps %d -v\" %s",
+		seed, commit(), nodes, f.Step, f.Invariant, f.Node, f.Zxid, tags, again, f.Step, f.Text)
 }
 
 func commit() string {

@@ -30,7 +30,7 @@ func TestAFixedNumberOfSeeds(t *testing.T) {
 	o := Options{Porcupine: true}
 	total := RunSeeds(1, seeds, 2, o, func(r SeedResult, _ int) bool {
 		if r.Failure != nil {
-			t.Error(FailLine(r.Seed, r.Nodes, o, r.Result))
+			t.Error(FailLine(r.Seed, r.Nodes, Replay(r.Seed, o), r.Result))
 		}
 		return true
 	})
