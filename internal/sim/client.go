@@ -60,6 +60,9 @@ type client struct {
 	versions map[string]int32
 	watchRng *rand.Rand
 	armed    []armed // watches that have not fired
+	// twice are the paths of which a deletion may be told twice: a client that takes along a watch of a znode and one of its children is told of
+	// each, as by ZooKeeper. They hold until the reply to that.
+	twice []string
 }
 
 func newClient(w *World, n int) *client {

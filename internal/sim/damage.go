@@ -37,9 +37,10 @@ func (w *World) lose(n *node) {
 			newest = max(newest, e.Name)
 		}
 	}
-	if newest == "" || n.disk.Remove(dir+newest) != nil || n.disk.SyncDir(dir) != nil {
+	if newest == "" || n.disk.Remove(dir+newest) != nil {
 		return
 	}
+	_ = n.disk.SyncDir(dir) // if that fails a power cut brings it back
 	w.trace(n.id, "lose", 0, newest)
 	w.checks.damage(n, false)
 	w.count("lost")

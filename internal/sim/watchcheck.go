@@ -38,6 +38,7 @@ func (h *history) missed(c *client, o *op, z txn.Zxid) {
 
 // rearmed: the watches that a client took along to another server either fired or begin anew. What came and went meanwhile is not told.
 func (h *history) rearmed(c *client, o *op, z txn.Zxid) {
+	c.twice = nil
 	for _, r := range o.rearms {
 		a := c.arm(r.watch)
 		if a == nil {
@@ -64,6 +65,10 @@ func (c *client) notified(typ proto.EventType, path string) {
 	c.armed = slices.DeleteFunc(c.armed, func(a armed) bool {
 		return a.path == path && a.hears(typ) && m.changed(a.watch, a.since, m.zxid) != 0
 	})
+	if i := slices.Index(c.twice, path); len(c.armed) == had && i >= 0 && typ == proto.EventNodeDeleted {
+		c.twice = slices.Delete(c.twice, i, i+1)
+		return
+	}
 	if len(c.armed) == had {
 		c.w.violate("I-38", 0, 0, "client %d is told %v of %s, which it does not watch, or nothing happened", c.n, typ, path)
 	}

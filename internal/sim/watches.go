@@ -114,8 +114,12 @@ func (c *client) takeAlong() {
 		return
 	}
 	o := &op{kind: proto.OpSetWatches, seen: c.seen}
+	c.twice = nil
 	for _, a := range c.armed {
 		o.rearms = append(o.rearms, rearm{a.watch, a.absent})
+		if a.child && c.arm(watch{path: a.path}) != nil {
+			c.twice = append(c.twice, a.path)
+		}
 	}
 	c.request(o)
 }
