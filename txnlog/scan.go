@@ -12,7 +12,11 @@ import (
 	"github.com/zkd-project/zkd/txn"
 )
 
-const windowBytes = 128 << 10
+// A window's first read is small, since many only look at a header; each further one is twice as large.
+const (
+	firstWindow = 8 << 10
+	maxWindow   = 128 << 10
+)
 
 // window reads a file front to back through one buffer. What bytes returns is good until the next call.
 type window struct {
@@ -24,7 +28,7 @@ type window struct {
 }
 
 func newWindow(f io.ReaderAt, limit int64) *window {
-	return &window{f: f, limit: limit, chunk: windowBytes}
+	return &window{f: f, limit: limit, chunk: firstWindow}
 }
 
 // bytes returns n bytes at off; ok is false if the file is shorter.
@@ -38,6 +42,7 @@ func (w *window) bytes(off, n int64) (b []byte, ok bool, err error) {
 			w.buf = make([]byte, want)
 		}
 		w.buf, w.at = w.buf[:want], off
+		w.chunk = min(2*w.chunk, max(w.chunk, maxWindow))
 		if got, err := w.f.ReadAt(w.buf, off); int64(got) < want {
 			w.buf = w.buf[:0]
 			if errors.Is(err, io.EOF) {
