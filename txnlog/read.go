@@ -63,6 +63,7 @@ func (l *Log) look(v view, z txn.Zxid, do func(c *cursor) error) error {
 	}
 	defer f.Close()
 	w := newWindow(f, v.limit)
+	defer w.release() // do keeps copies only
 	if !v.known {
 		if v.from, err = l.index(v.seg, w, z); err != nil {
 			return err
@@ -270,7 +271,9 @@ func (l *Log) replaySegment(seg *segment, base, hint txn.Zxid, each func(txn.Rec
 		return err
 	}
 	defer f.Close()
-	c := cursorAt(newWindow(f, seg.end), seg.head.Generation, seg.seek(base))
+	w := newWindow(f, seg.end)
+	defer w.release() // each gets copies
+	c := cursorAt(w, seg.head.Generation, seg.seek(base))
 	for c.off < seg.end {
 		_, recs, err := c.next()
 		if err != nil {

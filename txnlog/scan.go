@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
+	"sync"
 
 	"github.com/zkd-project/zkd/internal/env"
 	"github.com/zkd-project/zkd/txn"
@@ -31,6 +32,31 @@ func newWindow(f io.ReaderAt, limit int64) *window {
 	return &window{f: f, limit: limit, chunk: firstWindow}
 }
 
+// buffers are those of windows that were released.
+var buffers sync.Pool
+
+// release lets another window have the buffer: nothing that bytes returned may be used any more.
+func (w *window) release() {
+	if cap(w.buf) > 0 {
+		b := w.buf[:0]
+		buffers.Put(&b)
+		w.buf = nil
+	}
+}
+
+// room makes the buffer hold n bytes; what is in it is lost.
+func (w *window) room(n int64) {
+	if w.buf == nil {
+		if b, ok := buffers.Get().(*[]byte); ok {
+			w.buf = *b
+		}
+	}
+	if int64(cap(w.buf)) < n {
+		w.buf = make([]byte, n)
+	}
+	w.buf = w.buf[:n]
+}
+
 // bytes returns n bytes at off; ok is false if the file is shorter.
 func (w *window) bytes(off, n int64) (b []byte, ok bool, err error) {
 	if off < 0 || n < 0 || off > w.limit-n {
@@ -38,10 +64,8 @@ func (w *window) bytes(off, n int64) (b []byte, ok bool, err error) {
 	}
 	if off < w.at || off+n > w.at+int64(len(w.buf)) {
 		want := min(max(n, w.chunk), w.limit-off)
-		if int64(cap(w.buf)) < want {
-			w.buf = make([]byte, want)
-		}
-		w.buf, w.at = w.buf[:want], off
+		w.room(want)
+		w.at = off
 		w.chunk = min(2*w.chunk, max(w.chunk, maxWindow))
 		if got, err := w.f.ReadAt(w.buf, off); int64(got) < want {
 			w.buf = w.buf[:0]
