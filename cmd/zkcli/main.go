@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -35,7 +36,10 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	cfg, err := parseArgs(args)
 	switch {
 	case errors.Is(err, pflag.ErrHelp):
-		fmt.Fprint(stdout, longHelp())
+		if _, err := fmt.Fprint(stdout, longHelp()); err != nil {
+			fmt.Fprintln(stderr, err)
+			return exitFailed
+		}
 		return exitOK
 	case err != nil:
 		fmt.Fprintf(stderr, "zkcli: %v\n%s\n(zkcli --help tells more)\n", err, synopsis)
@@ -60,10 +64,21 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 			return sh.openFailed(err)
 		}
 	}
-	if len(cfg.command) > 0 {
-		return sh.execute(cfg.command)
+	if len(cfg.command) == 0 {
+		return sh.written(sh.interact())
 	}
-	return sh.interact()
+	return sh.written(sh.execute(cfg.command))
+}
+
+// written is the exit code of a run that would end with code, but for what standard output did not take: an export that stands only
+// in part on a full disk must not look like a success.
+func (sh *shell) written(code int) int {
+	err := sh.screen.outputLost()
+	if err == nil {
+		return code
+	}
+	sh.screen.fault(err.Error() + "\n")
+	return cmp.Or(code, exitFailed)
 }
 
 // only returns the command of a one-shot run, nil otherwise.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"strings"
@@ -295,4 +296,23 @@ func TestShellsShareTheHistory(t *testing.T) {
 	require.False(t, ok)
 	require.NoError(t, loadHistory("").write())
 	require.Error(t, loadHistory("/does/not/exist").write())
+}
+
+// full is a disk without room.
+type full struct{}
+
+func (full) Write([]byte) (int, error) { return 0, errors.New("no space left") }
+
+func TestWhatStandardOutputDoesNotTakeIsAFailure(t *testing.T) {
+	f := newFake()
+	addr := listen(t, f)
+	for _, args := range [][]string{{"get", "/"}, {"ls", "/"}, {"export", "/"}, {"--output", "json", "stat", "/"}, {"help"}, {"--help"}} {
+		var errs bytes.Buffer
+		require.Equal(t, exitFailed, run(t.Context(), append([]string{"-server", addr}, args...), nil, full{}, &errs), args)
+		require.Contains(t, errs.String(), "no space left", args)
+	}
+	var errs bytes.Buffer
+	require.Equal(t, exitFailed, run(t.Context(), []string{"-server", addr}, strings.NewReader("ls /\ncreate /late x\n"), full{}, &errs))
+	require.Contains(t, errs.String(), "Created /late", "a write is done all the same")
+	require.Equal(t, exitOK, run(t.Context(), []string{"-server", addr, "delete", "/late"}, nil, full{}, io.Discard), "nothing to write")
 }

@@ -20,6 +20,7 @@ type screen struct {
 
 	mu       sync.Mutex
 	out, err io.Writer
+	lost     error          // the first fault of standard output
 	editing  *term.Terminal // nil if no line is being edited
 	prompt   func() string  // of that line, as it is now
 }
@@ -48,7 +49,17 @@ func (s *screen) print(w io.Writer, text string) {
 	if s.editing != nil {
 		w = s.editing
 	}
-	io.WriteString(w, text) // a reader that is gone is no reason to stop: the command may be a write
+	_, err := io.WriteString(w, text) // a fault is no reason to stop: the command may be a write
+	if err != nil && w == s.out && s.lost == nil {
+		s.lost = err
+	}
+}
+
+// outputLost returns the first fault of standard output: a full disk, or one that is closed. What was to be there is not.
+func (s *screen) outputLost() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.lost
 }
 
 // edit sets the terminal whose line is being edited, nil for none. prompt is asked for it again when the session changes.

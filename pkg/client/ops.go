@@ -232,12 +232,12 @@ func (c *Client) addChroot(path string) string {
 func (c *Client) stripChroot(path string) string {
 	rest, ok := strings.CutPrefix(path, c.chroot)
 	switch {
-	case !ok:
-		return path
-	case rest == "":
+	case ok && rest == "":
 		return "/"
+	case ok && rest[0] == '/':
+		return rest
 	}
-	return rest
+	return path // not below the chroot: the configuration, say
 }
 
 // codeOf returns the reason of an *OpError.
