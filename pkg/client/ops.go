@@ -57,7 +57,11 @@ func (c *Client) createRequest(path string, data []byte, mode CreateMode, acl []
 	if acl == nil {
 		acl = proto.OpenACL()
 	}
-	return &proto.CreateRequest{Path: c.addChroot(path), Data: data, ACL: acl, Flags: mode}, nil
+	path = c.chroot + path
+	if path != "/" && !mode.Sequential() {
+		path = strings.TrimSuffix(path, "/") // the chroot itself; a numbered child of it keeps the slash
+	}
+	return &proto.CreateRequest{Path: path, Data: data, ACL: acl, Flags: mode}, nil
 }
 
 // Delete removes a node. ErrNoNode, ErrBadVersion unless version is the data's or AnyVersion, ErrNotEmpty, ErrNoAuth.
@@ -232,9 +236,9 @@ func (c *Client) addChroot(path string) string {
 func (c *Client) stripChroot(path string) string {
 	rest, ok := strings.CutPrefix(path, c.chroot)
 	switch {
-	case ok && rest == "":
+	case ok && rest == "" && path != "":
 		return "/"
-	case ok && rest[0] == '/':
+	case ok && rest != "" && rest[0] == '/':
 		return rest
 	}
 	return path // not below the chroot: the configuration, say

@@ -39,8 +39,34 @@ func TestChrootIsAddedAndTakenAway(t *testing.T) {
 		require.Equal(t, "/app", pw.Path)
 		fc.event(EventNodeChildrenChanged, "/app")
 		require.NoError(t, <-got)
+
+		got = start(func() error { // below the chroot, not beside it
+			path, err := c.Create(ctx, "/", nil, PersistentSequential, nil)
+			require.Equal(t, "/0000000001", path)
+			return err
+		})
+		fc.reply(fc.want(proto.OpCreate, &cr), proto.OK, &proto.CreateResponse{Path: "/app/0000000001"})
+		require.NoError(t, <-got)
+		require.Equal(t, "/app/", cr.Path)
+		got = start(func() error {
+			_, err := c.Create(ctx, "/", nil, Persistent, nil)
+			return err
+		})
+		fc.reply(fc.want(proto.OpCreate, &cr), proto.OK, &proto.CreateResponse{Path: "/app"})
+		require.NoError(t, <-got)
+		require.Equal(t, "/app", cr.Path)
 		fc.closed(c)
 	})
+}
+
+func TestOnlyWholeNamesOfTheChrootAreTakenAway(t *testing.T) {
+	c := &Client{chroot: "/zoo"}
+	for whole, own := range map[string]string{"/zoo": "/", "/zoo/a": "/a", "/zookeeper/config": "/zookeeper/config", "/a": "/a", "": ""} {
+		require.Equal(t, own, c.stripChroot(whole))
+	}
+	c.chroot = ""
+	require.Equal(t, "/a", c.stripChroot("/a"))
+	require.Equal(t, "/", c.stripChroot("/"))
 }
 
 func TestStatCarriesTimes(t *testing.T) {
