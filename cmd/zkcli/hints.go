@@ -52,7 +52,7 @@ func (sh *shell) hint(name, path string, err error) string {
 			return fmt.Sprintf("Its version is %d, that of its ACL %d.\n", st.Version, st.Aversion)
 		}
 	case client.ErrNoAuth:
-		return sh.aclHint(ctx, path)
+		return sh.aclHint(ctx, asked(op, path))
 	case client.ErrNotEmpty:
 		if n, err := sh.countDescendants(ctx, path); err == nil {
 			return fmt.Sprintf("It has %s below it; deleteall deletes them too.\n", plural(int64(n), "node"))
@@ -146,26 +146,27 @@ func childrenPhrase(names []string) string {
 	return "the children " + strings.Join(sorted(names), ", ")
 }
 
-// aclHint tells what the ACL asks and who the session is.
-func (sh *shell) aclHint(ctx context.Context, path string) string {
-	what := path
-	acl, _, err := sh.c.GetACL(ctx, path)
-	if errors.Is(err, client.ErrNoNode) || errors.Is(err, client.ErrNoAuth) {
-		what = proto.Parent(path)
-		acl, _, err = sh.c.GetACL(ctx, what)
+// asked is the node whose ACL a server asks for op on path.
+func asked(op proto.Op, path string) string {
+	switch op {
+	case proto.OpCreate, proto.OpCreate2, proto.OpCreateContainer, proto.OpCreateTTL, proto.OpDelete:
+		return proto.Parent(path)
 	}
-	if err != nil {
+	return path
+}
+
+// aclHint tells what the ACL of path asks and who the session is.
+func (sh *shell) aclHint(ctx context.Context, path string) string {
+	acl, _, err := sh.c.GetACL(ctx, path)
+	var hint string
+	switch {
+	case err == nil:
+		hint = fmt.Sprintf("The ACL of %s is %s", path, aclEntries(acl))
+	case errors.Is(err, client.ErrNoAuth):
+		hint = fmt.Sprintf("The ACL of %s is hidden from this session", path)
+	default:
 		return "addauth gives the session an identity.\n"
 	}
-	var entries []string
-	for _, e := range acl {
-		id := e.ID.ID
-		if e.ID.Scheme == "digest" {
-			id, _, _ = strings.Cut(id, ":")
-		}
-		entries = append(entries, fmt.Sprintf("%s:%s:%s", e.ID.Scheme, id, e.Perms))
-	}
-	hint := fmt.Sprintf("The ACL of %s is %s", what, strings.Join(entries, ", "))
 	if sh.olderThan(ctx, knowsWhoAmI) {
 		return hint + ". addauth gives the session another identity.\n"
 	}
@@ -177,4 +178,17 @@ func (sh *shell) aclHint(ctx context.Context, path string) string {
 		hint += "; this session is " + strings.Join(sorted(me), ", ")
 	}
 	return hint + ". addauth gives it another identity.\n"
+}
+
+// aclEntries is an ACL without its secrets.
+func aclEntries(acl []client.ACL) string {
+	var entries []string
+	for _, e := range acl {
+		id := e.ID.ID
+		if e.ID.Scheme == "digest" {
+			id, _, _ = strings.Cut(id, ":")
+		}
+		entries = append(entries, fmt.Sprintf("%s:%s:%s", e.ID.Scheme, id, e.Perms))
+	}
+	return strings.Join(entries, ", ")
 }
