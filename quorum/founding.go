@@ -73,17 +73,13 @@ func (n *Node) mark(now zab.Instant, next attempt) {
 		Reason: "empty data directory in an ensemble that exists: it counts again when the leader has re-admitted it"})
 }
 
-// noteWaiting tells the operator at intervals for whom this server waits and what can be done.
+// noteWaiting tells the operator at intervals for whom this server waits and what can be done. Nobody is served meanwhile, so it is a warning.
 func (n *Node) noteWaiting(now zab.Instant) {
 	if now < n.noteAt {
 		return
 	}
 	n.noteAt = now.Add(noteEvery)
-	level := zab.Info
-	if n.voter && !n.votable() {
-		level = zab.Warn
-	}
-	n.add(zab.Note{Level: level, Message: zab.NoteWaiting, Role: zab.Looking, Epoch: n.local.Hard.Current,
+	n.add(zab.Note{Level: zab.Warn, Message: zab.NoteWaiting, Role: zab.Looking, Epoch: n.local.Hard.Current,
 		Zxid: n.local.Hist.Durable, Reason: n.waitingFor()})
 }
 

@@ -37,6 +37,8 @@ func (c *stubCore) Phase() zab.Phase       { return c.phase }
 func (c *stubCore) Established() txn.Epoch { return c.epoch }
 func (c *stubCore) Status(s *zab.Status)   { s.SyncDiff++ }
 
+var levels = map[zab.NoteLevel]string{zab.Info: "info", zab.Warn: "warn", zab.Alarm: "alarm"}
+
 // stub puts stub cores into n and returns a function that gives the latest.
 func stub(n *Node) func() *stubCore {
 	var last *stubCore
@@ -140,6 +142,9 @@ func effectString(e zab.Effect) string {
 		return "freeze: " + e.Reason
 	case zab.Note:
 		s := fmt.Sprintf("note %q", e.Message)
+		if e.Message == zab.NoteWaiting {
+			s = fmt.Sprintf("%s note %q", levels[e.Level], e.Message) // nobody is served meanwhile: operators look for it
+		}
 		if e.Message == zab.NoteRole {
 			s += " " + e.Role.String()
 		}
