@@ -154,9 +154,14 @@ func Open(cfg Config, sm StateMachine, ses Sessions, edge Edge, log *zap.Logger)
 		log.Warn("recovery", zap.String("note", n))
 	}
 	if rec.Hard.Recovering {
-		log.Error(zab.NoteRecovering, zap.String("reason", rec.Recovering), zap.String("do", "nothing while a quorum of the others is up: the leader sends "+
-			"what is missing, and until then this server does not count; damaged files are kept in folders damaged.N and may be removed after that"))
-		if core.Members.Voter(core.Self) && len(core.Members.Voters()) == 1 {
+		alone := core.Members.Voter(core.Self) && len(core.Members.Voters()) == 1
+		do := "nothing while a quorum of the others is up: the leader sends what is missing, and until then this server does not count; " +
+			"damaged files are kept in folders damaged.N and may be removed after that"
+		if alone {
+			do = "there is no other voter to recover from: the last line says what can be done"
+		}
+		log.Error(zab.NoteRecovering, zap.String("reason", rec.Recovering), zap.String("do", do))
+		if alone {
 			return nil, errors.Join(p.beyondRepair(), p.store.Close(true))
 		}
 	}
