@@ -80,7 +80,7 @@ func help(_ context.Context, _ *shell, a *arguments) (result, error) {
 	if name := a.arg(0); name != "" {
 		c := findCommand(name)
 		if c == nil {
-			return res, checkCommand(name)
+			return res, wrongUsage("help", checkCommand(name).Error())
 		}
 		res.field("usage", strings.TrimSpace(c.usageLine()))
 		res.field("summary", c.summary)

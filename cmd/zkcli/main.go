@@ -197,6 +197,9 @@ func parseArgs(args []string) (config, error) {
 	if cfg.timeout <= 0 {
 		return cfg, fmt.Errorf("timeout %v is not positive", cfg.timeout)
 	}
+	if cfg.maxFrame < 0 || fs.Changed("jute-maxbuffer") && cfg.maxFrame == 0 {
+		return cfg, fmt.Errorf("jute-maxbuffer %d is not positive", cfg.maxFrame)
+	}
 	return cfg, nil
 }
 

@@ -106,6 +106,9 @@ func TestOneShot(t *testing.T) {
 	f(exitUsage, "", "Command not found: Command not found bogus", "bogus", "x")
 	f(exitUsage, "", "neither text nor json", "--output", "yaml")
 	f(exitUsage, "", "bad arguments", "--server", "host:nope", "ls", "/")
+	f(exitUsage, "", "jute-maxbuffer -1 is not positive", "--jute-maxbuffer", "-1", "ls", "/")
+	f(exitUsage, "", "jute-maxbuffer 0 is not positive", "--jute-maxbuffer", "0", "ls", "/")
+	f(exitUsage, "", "Command not found: Command not found bogus", "help", "bogus")
 	f(exitOK, longHelp(), "", "--help")
 	f(exitOK, `{"children":["a","zookeeper"],"command":"ls","path":"/","stat":`+jsonRoot+"}\n", "", "--output", "json", "ls", "/")
 }
