@@ -97,10 +97,24 @@ func (c *Client) await(ctx context.Context, k *call) (*proto.Reader, error) {
 // decode reads the reply of k. One that makes no sense costs the connection, because nothing behind it can be trusted.
 func (c *Client) decode(k *call, r *proto.Reader, record proto.Record) error {
 	if err := record.Decode(r); err != nil {
+		c.disarm(k) // before another connection can take it over
 		k.conn.fail(fmt.Errorf("reply of %v: %w", k.op, err))
 		return k.unknown(err)
 	}
 	return nil
+}
+
+// disarm takes back what the reply of k registered: the caller gets no Watch or Stream that it could stop.
+func (c *Client) disarm(k *call) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if k.watch != nil {
+		c.watches.remove(k.watch)
+	}
+	if k.stream != nil && !k.stream.over {
+		c.streams.remove(k.stream)
+		k.stream.endLocked()
+	}
 }
 
 // ask is do and decode for the requests that are no more than that.

@@ -160,6 +160,26 @@ func TestRefusedWatchesCostTheConnection(t *testing.T) {
 	})
 }
 
+// Nobody holds the Watch or the Stream of a reply that does not decode, so nobody could stop it.
+func TestReplyThatDoesNotDecodeLeavesNoWatch(t *testing.T) {
+	inBubble(t, func(t *testing.T, f *fake) {
+		c, fc := f.connected("h")
+		get := start(func() error { _, _, _, err := c.GetW(t.Context(), "/a"); return err })
+		fc.reply(fc.want(proto.OpGetData, nil), proto.OK)
+		require.ErrorIs(t, <-get, ErrMarshalling)
+		require.Zero(t, c.Watched())
+		second := <-f.conns
+		second.handshake(testTimeout)
+		add := start(func() error { _, err := c.AddWatch(t.Context(), "/a", WatchTree); return err })
+		second.reply(second.want(proto.OpAddWatch, nil), proto.OK)
+		require.ErrorIs(t, <-add, ErrMarshalling)
+		require.Zero(t, c.Watched())
+		third := <-f.conns
+		third.handshake(testTimeout)
+		third.closed(c)
+	})
+}
+
 func TestWatchesEndWithTheSession(t *testing.T) {
 	inBubble(t, func(t *testing.T, f *fake) {
 		c, fc := f.connected("h")
