@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -24,6 +25,9 @@ type record struct {
 // compare is the command without subcommand; it returns the exit code.
 func compare(ctx context.Context, args []string) int {
 	o, err := parseOptions(args, os.Stderr)
+	if errors.Is(err, flag.ErrHelp) {
+		return 0
+	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "compare:", err)
 		return 2
