@@ -1,0 +1,97 @@
+package chaos
+
+import (
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// rot flips a bit in some file of a running server's log and snapshots. It reports whether there was one to flip.
+func (p *process) rot(rng *rand.Rand) bool {
+	var files []string
+	_ = filepath.WalkDir(filepath.Join(p.data, "zkd"), func(path string, d fs.DirEntry, err error) error {
+		name := filepath.Base(path)
+		if err == nil && !d.IsDir() && (strings.HasPrefix(name, "log.") || strings.HasPrefix(name, "snap.")) && !strings.Contains(path, "damaged.") {
+			files = append(files, path)
+		}
+		return nil
+	})
+	if len(files) == 0 {
+		return false
+	}
+	f, err := os.OpenFile(files[rng.IntN(len(files))], os.O_RDWR, 0)
+	if err != nil {
+		return false // it is gone meanwhile
+	}
+	defer f.Close()
+	size, err := f.Seek(0, 2)
+	if err != nil || size == 0 {
+		return false
+	}
+	var b [1]byte
+	at := rng.Int64N(size)
+	if _, err := f.ReadAt(b[:], at); err != nil {
+		return false
+	}
+	b[0] ^= 1 << rng.IntN(8)
+	_, err = f.WriteAt(b[:], at)
+	require.NoError(p.t, err)
+	return true
+}
+
+// One server's disk rots under it, log and snapshots, the newest too. It goes on, and neither it nor anybody whom it sends something to, as a
+// leader too, ever has another tree; killed, it comes back.
+func TestADiskThatRotsUnderAServer(t *testing.T) {
+	t.Parallel()
+	seed := rand.Uint64()
+	if s, err := strconv.ParseUint(os.Getenv("ZKD_SEED"), 10, 64); err == nil {
+		seed = s
+	}
+	rng := rand.New(rand.NewPCG(seed, 0))
+	e := newEnsemble(t, layout{voters: 3}, append([]string{"zkd.scrubInterval=1000"}, tiny...)...)
+	e.start()
+	w := startWorkload(t, e, seed)
+	p, flipped := e.procs[rng.IntN(3)], 0
+	for i := range rounds(4, 40) {
+		for range 10 {
+			if p.rot(rng) {
+				flipped++
+			}
+			pause(nil, time.Duration(rng.IntN(60))*time.Millisecond)
+		}
+		require.True(t, p.running(), "seed %d", seed)
+		switch i % 4 {
+		case 0:
+			p.kill()
+			p.start()
+		case 1: // whoever comes back empty may be sent what has rotted
+			x := e.procs[(p.i+1)%3]
+			x.kill()
+			x.wipe()
+			x.start()
+		case 2:
+			p.stop()
+			p.start()
+		default:
+			e.leader().stop()
+			for _, x := range e.procs {
+				if !x.running() {
+					x.start()
+				}
+			}
+		}
+		e.waitServing()
+		if _, ok := w.goesOn(patience); !ok {
+			t.Fatalf("no writes; seed %d", seed)
+		}
+	}
+	w.finish()
+	t.Logf("saw: %d bits flipped, %d writes acknowledged; seed %d", flipped, w.h.acked.Load(), seed)
+}
