@@ -13,3 +13,6 @@ func Set(name string) bool {
 	broken = name
 	return true
 }
+
+// Broken is the name of the rule that is broken, "" if none is.
+func Broken() string { return broken }

@@ -129,10 +129,8 @@ func Replay(seed uint64, o Options) string {
 // FailLine is the one line that comes first when a run fails. again is zkdsim's arguments that repeat the run.
 func FailLine(seed uint64, nodes int, again string, r Result) string {
 	tags := ""
-	for _, m := range mutant.All() {
-		if mutant.On(m.Name) {
-			tags, again = "-tags mutants ", again+" --mutant "+m.Name
-		}
+	if name := mutant.Broken(); name != "" {
+		tags, again = "-tags mutants ", again+" --mutant "+name
 	}
 	f := r.Failure
 	return fmt.Sprintf("SIM FAIL seed=0x%x commit=%s nodes=%d steps=%d invariant=%s node=%d zxid=%v replay=\"go run %s./cmd/zkdsim %s --steps %d -v\" %s",
