@@ -132,7 +132,7 @@ func (l *Leader) onExpired(ev zab.Expired) {
 	if l.closed() != txn.NotRefused || (l.pulse.suspect || !l.inContact()) && !mutant.On("R-46") {
 		return
 	}
-	if l.pulse.extended {
+	if l.pulse.extended && !mutant.On("R-46") {
 		return // who is silent by the deadlines of now will be named again
 	}
 	reqs := make([]txn.Request, len(ev.Sessions))

@@ -76,7 +76,7 @@ var rules = []Mutant{
 	{"R-34", []string{"R-34"}, "A leader counts as established by its own ack.", nil},
 	{"R-36", []string{"R-36"}, "UPTODATE is sent before establishment.", nil},
 	{"R-42", []string{"R-42"}, "A multi that fails leaves its changes among the outstanding ones.", []string{"K55"}},
-	{"R-46", []string{"R-46"}, "A leader without contact to a quorum proposes expiries.", []string{"K58"}},
+	{"R-46", []string{"R-46"}, "A leader without contact to a quorum proposes expiries, of sessions that have just got time back too: either rule alone hides that the other is gone.", []string{"K58"}},
 	{"R-47", []string{"R-47"}, "Sessions do not get the time back that the leader did not run.", []string{"K58"}},
 	{"R-48", []string{"R-48"}, "That a session is unknown is told without a round.", []string{"K60"}},
 	{"R-49", []string{"R-49"}, "The leader does not know to which server a session belongs.", nil},
