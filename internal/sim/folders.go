@@ -41,12 +41,12 @@ func (w *World) restore(n *node) {
 	n.start()
 }
 
-// mayRestore: every other voter has on its disk what this one has, and has promised as much.
+// mayRestore: this server has all that it ever acknowledged, and every other voter has on its disk what this one has and has promised as much.
 func (w *World) mayRestore(n *node) bool {
-	if !w.mayDamage(n) {
+	b := w.checks.book(n)
+	if !w.mayDamage(n) || b.damaged || b.rotten || b.hard.Recovering {
 		return false
 	}
-	b := w.checks.book(n)
 	for _, o := range w.nodes {
 		ob := w.checks.book(o)
 		if o == n || w.observer(o.id) {
