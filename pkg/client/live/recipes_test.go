@@ -522,6 +522,7 @@ func TestCaches(t *testing.T) {
 	create(ctx, t, other, "/top", "0")
 	create(ctx, t, other, "/top/a", "1")
 	create(ctx, t, other, "/top/a/x", "2")
+	require.NoError(t, c.Sync(ctx, "/top")) // its server may be behind the other's
 	node, err := cache.NewNode(ctx, c, "/top/n")
 	require.NoError(t, err)
 	defer node.Close()
