@@ -1,8 +1,11 @@
 package tour
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
+
+	"github.com/go-zookeeper/zk"
 )
 
 // Run takes the client through every server of the list ("host:port" each, all
@@ -34,15 +37,29 @@ func (c *checker) run(servers []string) {
 	c.tourSessions(servers, root)
 	c.tourRecipes(servers, root)
 
-	c.step("cleanup", func() error {
-		if err := keeper.AddAuth("digest", []byte("alice:secret")); err != nil {
-			return err
+	c.step("cleanup", func() (err error) {
+		for range cleanupTries {
+			if err = cleanUp(keeper, root); !errors.Is(err, zk.ErrConnectionClosed) {
+				break // on a slow machine a connection may be lost; it comes again
+			}
 		}
-		if _, err := keeper.Sync(root); err != nil {
-			return err
+		if errors.Is(err, zk.ErrNoNode) { // deleted before the connection was lost
+			err = nil
 		}
-		return removeTree(keeper, root)
+		return err
 	})
+}
+
+const cleanupTries = 5
+
+func cleanUp(keeper *client, root string) error {
+	if err := keeper.AddAuth("digest", []byte("alice:secret")); err != nil {
+		return err
+	}
+	if _, err := keeper.Sync(root); err != nil {
+		return err
+	}
+	return removeTree(keeper, root)
 }
 
 // visit is the tour through one member: the client there, another client
