@@ -37,10 +37,12 @@ func (w *World) lose(n *node) {
 			newest = max(newest, e.Name)
 		}
 	}
-	if newest == "" || n.disk.Remove(dir+newest) != nil {
+	if newest == "" {
 		return
 	}
-	_ = n.disk.SyncDir(dir) // if that fails a power cut brings it back
+	if n.disk.Remove(dir+newest) == nil { // if it fails because the power does, it may have happened all the same
+		_ = n.disk.SyncDir(dir) // if that fails a power cut brings it back
+	}
 	w.trace(n.id, "lose", 0, newest)
 	w.checks.damage(n, false)
 	w.count("lost")
