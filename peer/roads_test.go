@@ -132,7 +132,9 @@ func TestASnapshotIsSentNoFasterThanTheRateWhileThereIsWork(t *testing.T) {
 	})
 	require.GreaterOrEqual(t, time.Since(began), time.Duration(size*int64(time.Second)/rate))
 	e.halt(gone)
-	require.Equal(t, [3]uint64{0, 0, 1}, modes(gone), "SNAP")
+	m := modes(gone)
+	require.Zero(t, m[0]+m[1])
+	require.NotZero(t, m[2], "SNAP; more than one if the next snapshot has taken the log from behind the first")
 }
 
 // waitPurged waits until the log no longer reaches back to its beginning.
