@@ -128,6 +128,10 @@ func (s *Storage) InstallReceived(r *Receiving) error {
 			return err
 		}
 		s.setNewest(r.head, r.raw.Size())
+		// From here on a start knows that the generation has a log: one that is gone is damage, not a log that was never made.
+		if err := s.saveHard(s.hard.rec); err != nil {
+			return err
+		}
 		if err := s.log.RemoveOldGenerations(); err != nil {
 			return err
 		}
