@@ -4,6 +4,7 @@
 //	go run ./test/foreign/gozk HOST:PORT[,HOST:PORT...]
 //
 // With ZKD_FOREIGN_CORE set it asks for nothing beyond ZooKeeper 3.4's requests.
+// TOUR_TTL set says that the servers take TTL nodes.
 // It prints a line per check and the sum; exit code 1 if a check failed, 2 for
 // wrong usage.
 package main
@@ -34,7 +35,7 @@ func main() {
 	}
 	tour.Run(servers, report)
 	if os.Getenv("ZKD_FOREIGN_CORE") == "" {
-		tour.Extra(servers, report)
+		tour.Extra(servers, os.Getenv("TOUR_TTL") != "", report)
 	}
 	fmt.Printf("%d passed, %d failed\n", passed, failed)
 	if failed > 0 || passed == 0 {
