@@ -1,7 +1,7 @@
 #!/bin/bash
-# run.sh [--core] [--suites NAME,...] [HOST:PORT,HOST:PORT,...]
+# run.sh [--core] [--ttl] [--suites NAME,...] [HOST:PORT,HOST:PORT,...]
 # run.sh [--core] [--suites NAME,...] --apache NODES
-# run.sh [--core] [--suites NAME,...] --zookeeper NODES
+# run.sh [--core] [--ttl] [--suites NAME,...] --zookeeper NODES
 #
 # Runs the suites with real foreign clients and sums up. With a connect string
 # they run against that ensemble, with --apache against Debian's own server,
@@ -9,28 +9,29 @@
 #
 #   --core     leave out what needs requests beyond those of ZooKeeper 3.4, and
 #              the byte vectors
+#   --ttl      servers that take TTL nodes, which by default they refuse: gozk
+#              and curator use them, shell checks the refusal
 #   --suites   some of: kazoo c cli_mt gozk shell java curator node vectors
 #
 # Exit code 0 if every check of every suite passed, 1 if not, 2 for wrong usage.
 set -eu
 
 here=$(cd "$(dirname "$0")" && pwd)
-usage='usage: run.sh [--core] [--suites NAME,...] [HOST:PORT,... | --apache NODES | --zookeeper NODES]'
+usage='usage: run.sh [--core] [--ttl] [--suites NAME,...] [HOST:PORT,... | --apache NODES | --zookeeper NODES]'
 suites=kazoo,c,cli_mt,gozk,shell,java,curator,node,vectors
 explicit=
 core=
 apache=
-profile=()
 TOUR_TTL=
-# Off by default in both; the suites use TTL nodes where they are on.
 ttl=extendedTypesEnabled=true
 connect=
 while [ $# -gt 0 ]; do
 	case $1 in
 	--core) core=1 ;;
+	--ttl) TOUR_TTL=1 ;;
 	--suites) suites=${2:?$usage} explicit=1 && shift ;;
 	--apache) apache=${2:?$usage} original=$here/apache.sh && shift ;;
-	--zookeeper) apache=${2:?$usage} original=$here/java/zookeeper.sh profile=("$ttl") TOUR_TTL=1 && shift ;;
+	--zookeeper) apache=${2:?$usage} original=$here/java/zookeeper.sh && shift ;;
 	-*)
 		echo "$usage" >&2
 		exit 2
@@ -90,7 +91,7 @@ check() {
 
 # start_apache and start_zkd set connect once every member serves.
 start_apache() {
-	"$original" "$apache" "$work/apache" "${profile[@]}" >"$work/out" 2>"$work/err" &
+	"$original" "$apache" "$work/apache" ${TOUR_TTL:+"$ttl"} >"$work/out" 2>"$work/err" &
 	server=$!
 	local tries=0
 	until [ -s "$work/out" ]; do
@@ -107,12 +108,11 @@ start_apache() {
 
 start_zkd() {
 	local first
-	TOUR_TTL=1
 	first=$(python3 "$here/free_ports.py" --run 3)
 	connect=127.0.0.1:$first,127.0.0.1:$((first + 1)),127.0.0.1:$((first + 2))
 	# Not "go run", which would not hand on the signal that stops the ensemble.
 	(cd "$here/../.." && go build -o "$work/zkd" ./cmd/zkd)
-	"$work/zkd" dev --nodes 3 --client-port "$first" --data-dir "$data" --set "$ttl" >"$work/out" 2>"$work/err" &
+	"$work/zkd" dev --nodes 3 --client-port "$first" --data-dir "$data" ${TOUR_TTL:+--set "$ttl"} >"$work/out" 2>"$work/err" &
 	server=$!
 	if ! python3 "$here/await_serving.py" "$connect" 60; then
 		tail -n 40 "$work/err" >&2
