@@ -407,6 +407,9 @@ func (c *checks) onRecovered(n *node) {
 		b.damaged = true
 		c.w.count("diverged")
 	}
+	if halfway && b.hard.Recovering && !op.State.Recovering && rec.Hard == op.State { // it had reached the disk, though nobody heard of it
+		c.onHard(n, rec.Hard)
+	}
 	if rec.Hard.Recovering && b.rotten {
 		b.damaged = true
 		c.w.count("recovering-after-rot")
