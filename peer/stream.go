@@ -130,8 +130,8 @@ func (s *stream) writeHere() bool {
 		s.buf = zab.AppendFrame(s.buf, o.epoch, o.pk)
 	}
 	rest := s.buf
-	err := s.raw.Write(func(fd uintptr) bool {
-		if n, err := syscall.Write(int(fd), rest); err == nil { // an error that lasts is the writer's to find
+	_ = s.raw.Write(func(fd uintptr) bool { // an error that lasts is the writer's to find
+		if n, err := syscall.Write(int(fd), rest); err == nil {
 			rest = rest[n:]
 		}
 		return true
@@ -141,9 +141,7 @@ func (s *stream) writeHere() bool {
 	s.writing = false
 	clear(q)
 	s.spare = q[:0]
-	if err == nil { // else it is closed
-		s.rest = rest
-	}
+	s.rest = rest // after an error all of it: the writer goes on with it, or finds out what is wrong
 	s.room.Broadcast()
 	return len(s.queue)+len(s.rest) == 0 && !s.ending
 }
@@ -288,7 +286,12 @@ func (s *stream) writeQueue(rest []byte, q []outPacket) error {
 	return nil
 }
 
+// writeAll leaves no deadline behind: it would fail writeHere once it has passed.
 func writeAll(nc net.Conn, b []byte) error {
+	if len(b) == 0 {
+		return nil
+	}
+	defer nc.SetWriteDeadline(time.Time{})
 	for len(b) > 0 {
 		n := min(len(b), writePiece)
 		nc.SetWriteDeadline(time.Now().Add(writeLimit))
