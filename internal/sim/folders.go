@@ -19,9 +19,9 @@ var folderVerbs = map[string]verb{
 	"return":  {"SERVER…", 1, onEach((*World).giveBack)},
 }
 
-// backup copies a server's folder as it can be read now.
+// backup copies a server's folder as it can be read now; not one whose snapshots may hold a wrong state, which would come back with it.
 func (w *World) backup(n *node) {
-	if !n.off && n.own == nil {
+	if lies := w.checks.book(n).lied || n.edge != nil && n.edge.lies; !n.off && n.own == nil && !lies {
 		w.backups[n.id] = n.disk.Copy()
 	}
 }
