@@ -113,11 +113,15 @@ def barrier(clients, path):
 
 def double_barrier(clients, path):
     entered = []
+    # Whoever leaves deletes kazoo's mark that all have entered, and one that has not looked for it yet would wait for
+    # ever; so nobody leaves before the last has entered.
+    inside = threading.Barrier(len(clients), timeout=30)
 
     def work(client, who):
         gate = DoubleBarrier(client, path, len(clients), who)
         gate.enter()
         entered.append(who)
+        inside.wait()
         gate.leave()
 
     together([lambda c=c, i=i: work(c, "d%d" % i) for i, c in enumerate(clients)])
