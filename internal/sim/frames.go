@@ -283,7 +283,7 @@ func (c *checks) onTurn(n *node) {
 	}
 	if st.Role == zab.Leading && st.Epoch > 0 {
 		for _, l := range st.Learners {
-			if lb := c.books[l.ID]; l.Synced && lb != nil && !lb.damaged && lb.hard.Current == st.Epoch {
+			if lb := c.books[l.ID]; l.Synced && lb != nil && !lb.damaged && !lb.restored && lb.hard.Current == st.Epoch {
 				if _, ok := find(lb.log, l.Match); !ok && l.Match > lb.log[0].Zxid {
 					c.w.violate("I-28", n.id, l.Match, "match of learner %d, whose disk ends at %v", l.ID, tip(lb.log).Zxid)
 				}

@@ -32,8 +32,10 @@ type node struct {
 	offset  time.Duration // of the monotonic clock
 	wall    time.Duration // error of the calendar
 	late    []func()      // what came while frozen, in order
-	froze   time.Duration // when the last freeze began
-	thawed  time.Duration // and ended
+
+	lateUntil time.Duration // when all of that has run
+	froze     time.Duration // when the last freeze began
+	thawed    time.Duration // and ended
 
 	rng, diskRng, clockRng, strayRng *rand.Rand
 
@@ -116,19 +118,24 @@ func (n *node) wallTime() time.Time { return epoch0.Add(n.w.now + n.wall) }
 
 // at runs do after d if the process of that life still runs; while it is frozen everything waits.
 func (n *node) at(d time.Duration, life int, do func()) {
-	n.w.after(d, func() {
-		switch {
-		case n.life != life:
-		case n.frozen:
-			n.late = append(n.late, func() {
-				if n.life == life {
-					do()
-				}
-			})
-		default:
-			do()
-		}
-	})
+	n.w.after(d, func() { n.arrive(life, do, false) })
+}
+
+// arrive runs do, unless the process is frozen or has not come through yet with what came while it was: nothing overtakes that.
+func (n *node) arrive(life int, do func(), late bool) {
+	switch {
+	case n.life != life:
+	case n.frozen:
+		n.late = append(n.late, func() {
+			if n.life == life {
+				do()
+			}
+		})
+	case !late && n.w.now < n.lateUntil:
+		n.w.after(n.lateUntil-n.w.now, func() { n.arrive(life, do, true) })
+	default:
+		do()
+	}
 }
 
 // soon is at for the process that runs now.
@@ -296,8 +303,9 @@ func (n *node) thaw() {
 	d := time.Duration(0)
 	for _, do := range late {
 		d += between(n.rng, 0, 20*time.Microsecond)
-		n.at(d, life, do)
+		n.w.after(d, func() { n.arrive(life, do, true) })
 	}
+	n.lateUntil = n.w.now + d
 	n.w.net.changed()
 }
 
