@@ -1,9 +1,8 @@
 package leader
 
 import (
-	"slices"
-
 	"math"
+	"slices"
 
 	"github.com/zkd-project/zkd/internal/mutant"
 	"github.com/zkd-project/zkd/proto"
@@ -135,9 +134,11 @@ func (l *Leader) onExpired(ev zab.Expired) {
 	if l.pulse.extended && !mutant.On("R-46") {
 		return // who is silent by the deadlines of now will be named again
 	}
-	reqs := make([]txn.Request, len(ev.Sessions))
-	for i, id := range ev.Sessions {
-		reqs[i] = txn.Request{Session: id, Op: proto.OpCloseSession, Origin: l.self}
+	reqs := make([]txn.Request, 0, len(ev.Sessions))
+	for _, id := range ev.Sessions {
+		if !slices.Contains(l.askedFor, id) { // the tracker had named it before the claim was read
+			reqs = append(reqs, txn.Request{Session: id, Op: proto.OpCloseSession, Origin: l.self})
+		}
 	}
 	if n := l.room(reqs); n > 0 {
 		l.prepare(reqs[:n:n])

@@ -111,3 +111,18 @@ func TestNoSnapshotIsSentWhileAStateIsContested(t *testing.T) {
 	b.now = b.l.Deadline()
 	require.Len(t, ofType[zab.SendSnapshot](b.step(zab.Tick{})), 1, "it is clear now")
 }
+
+// A claim and the word that the session's time is up may come in one turn: the tracker had spoken before the claim was read (simulator seed
+// 0xf4806, I-36).
+func TestASessionThatIsClaimedDoesNotExpireInTheSameTurn(t *testing.T) {
+	b := ledBench(t, 3, 3)
+	fx := b.step(
+		zab.Received{Conn: 2, Epoch: b.l.epoch, Packet: &zab.Revalidate{ID: 1, Session: 7, TimeoutMillis: 4000}},
+		zab.Expired{Sessions: []txn.SessionID{7, 8}})
+	asked := ofType[zab.Prepare](fx)
+	require.Len(t, asked, 1)
+	require.Len(t, asked[0].Requests, 1)
+	require.EqualValues(t, 8, asked[0].Requests[0].Session)
+	asked = ofType[zab.Prepare](b.step(zab.Expired{Sessions: []txn.SessionID{7}}))
+	require.EqualValues(t, 7, asked[0].Requests[0].Session, "named again")
+}

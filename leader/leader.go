@@ -10,6 +10,8 @@ import (
 // Leader is one attempt to lead and, if it succeeds, one leadership: epoch is chosen once. It is owned by whoever steps it and
 // is thrown away when Leave is not nil.
 type Leader struct {
+	askedFor []txn.SessionID // asked for in this step: alive, whatever the tracker said before
+
 	local  *zab.Local
 	cfg    *zab.Config
 	fx     *zab.Effects
@@ -78,7 +80,7 @@ func (l *Leader) Step(now zab.Instant, evs []zab.Event) {
 	if l.leave != nil {
 		return
 	}
-	l.now = now
+	l.now, l.askedFor = now, l.askedFor[:0]
 	l.wake()
 	for _, ev := range evs {
 		l.on(ev)

@@ -61,6 +61,7 @@ func (l *Leader) onRevalidate(conn zab.ConnID, owner zab.ServerID, r zab.Revalid
 		l.reply(conn, reply{revalidated: &zab.Revalidated{ID: r.ID}})
 		return
 	}
+	l.askedFor = append(l.askedFor, r.Session)
 	l.fx.Add(zab.AskSession{Conn: conn, Owner: owner, Ask: r})
 }
 
