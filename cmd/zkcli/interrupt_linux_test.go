@@ -31,6 +31,7 @@ func TestCtrlCEndsWhatWaitsForFilesAndKeys(t *testing.T) {
 	require.Contains(t, screen.wait(" 6] "), "Created /typed\r\n")
 	press(t, user, "set --file - /typed\r")
 	screen.wait("/typed\r\n")
+	echoes(t, user)
 	press(t, user, "two lines\r")
 	screen.wait("lines\r\n")
 	press(t, user, "of text\r")
@@ -41,6 +42,19 @@ func TestCtrlCEndsWhatWaitsForFilesAndKeys(t *testing.T) {
 	require.Contains(t, screen.wait(" 8] "), "two lines\r\nof text\r\n")
 	press(t, user, "\x04")
 	require.Equal(t, exitOK, <-exited)
+}
+
+// echoes waits until the terminal itself shows what is typed: the line editor has handed it over to the command, which
+// happens behind the line's own newline.
+func echoes(t *testing.T, user *os.File) {
+	for late := time.Now().Add(viewPatience); time.Now().Before(late); time.Sleep(time.Millisecond) {
+		mode, err := unix.IoctlGetTermios(int(user.Fd()), unix.TCGETS)
+		require.NoError(t, err)
+		if mode.Lflag&unix.ECHO != 0 && mode.Lflag&unix.ICANON != 0 {
+			return
+		}
+	}
+	require.Fail(t, "the terminal does not echo")
 }
 
 // interrupt presses Ctrl-C until the prompt is there: the first may come before the command has begun.
