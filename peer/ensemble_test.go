@@ -282,7 +282,7 @@ func (m *member) write(from, n int) {
 	for i := range reqs {
 		reqs[i] = txn.Request{Session: 1, Cxid: int32(from + i), Op: proto.OpSetData, Origin: m.id, Conn: 1, Payload: []byte("payload of a write")}
 	}
-	m.peer.Submit(reqs)
+	m.peer.Submit(reqs, false)
 }
 
 func (m *member) waitServing(t *testing.T) {

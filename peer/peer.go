@@ -558,8 +558,18 @@ func (p *Peer) publish(now zab.Instant, force bool) {
 func (p *Peer) Status() zab.Status { return *p.status.Load() }
 
 // Submit enters writes of this server's own clients, in order. It does not wait: the outcome is applied, or Edge.Refused is told, or the
-// edge is frozen.
-func (p *Peer) Submit(reqs []txn.Request) { p.inbox.put(zab.Submit{Requests: reqs}) }
+// edge is frozen. acts: the caller goes on to Act, before it waits for anything; otherwise the loop is woken.
+func (p *Peer) Submit(reqs []txn.Request, acts bool) {
+	if acts {
+		p.inbox.addQuietly(0, zab.Submit{Requests: reqs})
+		return
+	}
+	p.inbox.put(zab.Submit{Requests: reqs})
+}
+
+// Act has the core act on what was submitted, on the caller's goroutine, which must hold nothing that a turn needs: no lock of the state
+// or of the edge.
+func (p *Peer) Act() { p.turnHere() }
 
 // HandOver asks this server, if it leads, to let another one lead: the one that is furthest along. It does not wait; the log tells what
 // comes of it.

@@ -13,8 +13,11 @@ import (
 // Replicator is how the edge sees replication. No method blocks, and none calls back into this package before it returned: they
 // are called with the locks of a connection held, because the order of the calls is the order of the client's requests.
 type Replicator interface {
-	// Submit hands over writes. Each comes back applied or refused, or its role ends first.
-	Submit(reqs []txn.Request)
+	// Submit hands over writes. Each comes back applied or refused, or its role ends first. acts says that the caller goes on to Act as
+	// soon as it holds no lock; it saves the hop to the goroutine that would else act on them.
+	Submit(reqs []txn.Request, acts bool)
+	// Act acts on what was submitted. It may call back into this package, and is called without locks.
+	Act()
 	// Sync asks for a leadership round; Server.Synced answers.
 	Sync(id uint64)
 	// Revalidate asks for a session; Server.Revalidated answers.

@@ -63,6 +63,8 @@ type conn struct {
 	flushing  bool   // somebody writes, and looks at out again before it stops
 	elsewhere bool   // the session has written through another server since it last did through this connection
 	syncAhead bool   // a sync is under way; what stands behind it is not started
+	acting    bool   // who holds mu goes on to Replicator.Act if submitted is set
+	submitted bool   // a write was submitted while acting was set
 	dirty     bool   // in Replica.dirty; guarded by Replica.mu held for writing
 	traffic   traffic
 
@@ -166,17 +168,29 @@ const (
 func (c *conn) takeIn() (starved bool, err error) {
 	c.rep.mu.RLock()
 	c.mu.Lock()
+	c.acting = true
 	if c.state == live {
 		starved, err = c.takeFrames(c.rep.cfg.Now())
 		c.advance()
 	}
 	buf := c.beginFlush()
+	submitted := c.acted()
 	c.mu.Unlock()
 	c.rep.mu.RUnlock()
+	if submitted {
+		c.srv.replicator.Act()
+	}
 	if buf != nil {
 		c.flush(buf)
 	}
 	return starved, err
+}
+
+// acted ends a time in which the holder of mu has set acting, and tells whether Replicator.Act is due when the locks are free.
+func (c *conn) acted() bool {
+	submitted := c.submitted
+	c.acting, c.submitted = false, false
+	return submitted
 }
 
 // takeFrames handles whole frames until there are no more, the connection is crowded, or Replica.mu has been held long enough.

@@ -21,7 +21,7 @@ func (s *Server) fade(ctx context.Context) {
 				break
 			}
 			due[i].Origin = s.cfg.SelfID
-			s.replicator.Submit(due[i : i+1 : i+1])
+			s.replicator.Submit(due[i:i+1:i+1], false)
 			pause(ctx, gap)
 		}
 		if len(due) > 0 {

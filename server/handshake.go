@@ -94,10 +94,15 @@ func (c *conn) ask(q *proto.ConnectRequest) error {
 		var old *conn
 		var err error
 		if served {
+			c.acting = true
 			old, err = c.askLocked(q)
 		}
+		submitted := c.acted()
 		c.mu.Unlock()
 		c.rep.mu.RUnlock()
+		if submitted {
+			c.srv.replicator.Act()
+		}
 		if old != nil {
 			old.cut(takenUp)
 		}
@@ -134,7 +139,7 @@ func (c *conn) askLocked(q *proto.ConnectRequest) (old *conn, err error) {
 			c.openLocal()
 			return nil, nil
 		}
-		c.srv.replicator.Submit([]txn.Request{{Session: c.session, Op: proto.OpCreateSession, Origin: c.rep.cfg.SelfID, Conn: c.id,
+		c.submit([]txn.Request{{Session: c.session, Op: proto.OpCreateSession, Origin: c.rep.cfg.SelfID, Conn: c.id,
 			Payload: txn.AppendTimeout(nil, c.timeout)}})
 		return nil, nil
 	}

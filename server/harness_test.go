@@ -173,7 +173,9 @@ func (s *solo) unstall() {
 	s.wake.Broadcast()
 }
 
-func (s *solo) Submit(reqs []txn.Request) { s.ask(func() { s.commit(reqs) }) }
+func (s *solo) Act() {}
+
+func (s *solo) Submit(reqs []txn.Request, _ bool) { s.ask(func() { s.commit(reqs) }) }
 
 func (s *solo) Sync(id uint64) {
 	s.ask(func() { s.srv.Synced(zab.Synced{ID: id, OK: true, Zxid: s.zxid}) })

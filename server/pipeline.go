@@ -127,7 +127,8 @@ func (c *conn) begin(e *entry) {
 
 func (c *conn) submit(reqs []txn.Request) []txn.Request {
 	if len(reqs) > 0 {
-		c.srv.replicator.Submit(reqs)
+		c.srv.replicator.Submit(reqs, c.acting)
+		c.submitted = c.submitted || c.acting
 	}
 	return nil
 }

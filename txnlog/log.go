@@ -23,6 +23,7 @@ type Log struct {
 	hint   txn.Zxid // largest commit hint written
 	proved bool     // the last batch has nothing that a confirm would prove
 	buf    []byte
+	ahead  int64 // offset up to which the active segment's file was written, if only with zeros
 
 	mu    sync.Mutex // guards what follows; the writer, who alone changes it, reads it without
 	segs  []*segment // oldest first, never empty; the last is the active one
@@ -145,7 +146,7 @@ func (l *Log) encode(h *BatchHeader, recs []txn.Record) (crc uint32) {
 func (l *Log) write(h *BatchHeader, recs []txn.Record) error {
 	seg := l.active()
 	crc := l.encode(h, recs)
-	if _, err := l.f.WriteAt(l.buf, h.Offset); err != nil {
+	if _, err := l.f.WriteAt(l.withZeros(h.Offset), h.Offset); err != nil {
 		return err
 	}
 	if err := l.sync(); err != nil {

@@ -109,7 +109,7 @@ func (l *Log) adopt(segs []*segment, f env.File, end txn.Zxid, chain uint64, seq
 	if l.f != nil {
 		l.f.Close()
 	}
-	l.f, l.size, l.seq, l.crc, l.hint, l.proved = f, size, seq, crc, min(l.hint, end), false
+	l.f, l.size, l.ahead, l.seq, l.crc, l.hint, l.proved = f, size, 0, seq, crc, min(l.hint, end), false
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.segs, l.end, l.chain = segs, end, chain

@@ -32,7 +32,7 @@ func (c *zooConfig) peerConfig() (peer.Config, error) {
 	core.Self = c.Self
 	core.Members = zab.Membership{Servers: c.Servers}
 	core.TickTime, core.InitLimit, core.SyncLimit = c.TickTime, c.InitLimit, c.SyncLimit
-	pc := peer.Config{Core: core, Disk: env.OSDisk{}, Net: env.TCP{}, Clock: env.RealClock{}, Rand: env.SystemRand{},
+	pc := peer.Config{Core: core, Disk: env.OSDisk{Rings: new(env.Rings)}, Net: env.TCP{}, Clock: env.RealClock{}, Rand: env.SystemRand{},
 		DataDir: c.DataDir, LogDir: c.LogDir, SnapTxns: c.SnapCount, RetainSnaps: c.RetainSnaps,
 		MaxFrame: max(8<<20, 2*c.maxTxn()+4096)}
 	var errs []error
@@ -118,6 +118,8 @@ type node struct {
 	srv  *server.Server
 	peer *peer.Peer
 	ln   net.Listener
+	disk env.OSDisk
+	sync string // how files are synced, for the log
 }
 
 // newNode recovers the data and opens the client port; nothing is served yet. share is how many servers this process runs.
@@ -138,6 +140,8 @@ func newNode(c *zooConfig, log *zap.Logger, share int) (*node, error) {
 	if err != nil {
 		return nil, &peer.FatalError{Code: exitConfig, Err: fmt.Errorf("listen for clients: %w; is another server running, or is clientPort wrong?", err)}
 	}
+	disk, how := syncing(pc.Disk.(env.OSDisk))
+	pc.Disk = disk
 	var p *peer.Peer
 	sc.Extra = func() (out []server.Metric) {
 		for _, f := range p.Figures() {
@@ -150,10 +154,22 @@ func newNode(c *zooConfig, log *zap.Logger, share int) (*node, error) {
 	p, err = peer.Open(pc, rep, rep, srv, log.Named("peer"))
 	if err != nil {
 		ln.Close()
+		disk.Rings.Close()
 		return nil, err
 	}
 	srv.Attach(p)
-	return &node{cfg: c, log: log, srv: srv, peer: p, ln: ln}, nil
+	return &node{cfg: c, log: log, srv: srv, peer: p, ln: ln, disk: disk, sync: how}, nil
+}
+
+// syncing finds out how files can be synced here, and says it for the log.
+func syncing(disk env.OSDisk) (env.OSDisk, string) {
+	if disk.Rings == nil {
+		return disk, "fdatasync (zkd.ioUring is false)"
+	}
+	if err := disk.Rings.Probe(); err != nil {
+		return env.OSDisk{}, fmt.Sprintf("fdatasync (%v)", err)
+	}
+	return disk, "io_uring"
 }
 
 // run serves until ctx ends, then stops: first the peer (a leader hands over while its clients still are served), then the clients.
@@ -171,8 +187,9 @@ func (n *node) run(ctx context.Context) error {
 	defer waits.Wait()
 	waits.Go(func() { n.obey(sctx) })
 	n.log.Info("started", zap.String("version", version()), zap.Uint8("sid", uint8(n.cfg.Self)), zap.String("clients", n.ln.Addr().String()),
-		zap.String("dataDir", absolute(n.cfg.DataDir)), zap.Int("servers", len(n.cfg.Servers)))
+		zap.String("dataDir", absolute(n.cfg.DataDir)), zap.Int("servers", len(n.cfg.Servers)), zap.String("sync", n.sync))
 	err := n.peer.Run(pctx)
+	n.disk.Rings.Close()
 	cancel()
 	if serr := <-served; serr != nil && !errors.Is(serr, context.Canceled) {
 		err = errors.Join(err, serr)

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/zkd-project/zkd/internal/env"
 	"github.com/zkd-project/zkd/peer"
 	"github.com/zkd-project/zkd/zab"
 )
@@ -45,6 +46,7 @@ var tuning = map[string]func(*peer.Config, string) error{
 	"retainLogBytes":  size(func(c *peer.Config) *int64 { return &c.RetainLogBytes }),
 	"diskSoft":        size(func(c *peer.Config) *int64 { return &c.DiskSoft }),
 	"diskHard":        size(func(c *peer.Config) *int64 { return &c.DiskHard }),
+	"ioUring":         ioUring,
 	"diffMinBytes":    size(func(c *peer.Config) *int64 { return &c.Core.DiffMinBytes }),
 }
 
@@ -94,4 +96,16 @@ func size(field func(*peer.Config) *int64) func(*peer.Config, string) error {
 		*field(c) = n
 		return err
 	}
+}
+
+// ioUring says whether files may be synced through io_uring.
+func ioUring(c *peer.Config, v string) error {
+	switch v {
+	case "true":
+	case "false":
+		c.Disk = env.OSDisk{}
+	default:
+		return fmt.Errorf("%q: want true or false", v)
+	}
+	return nil
 }

@@ -21,26 +21,29 @@ import (
 var ErrLocked = errors.New("locked by another process")
 
 // OSDisk is the operating system's disk.
-type OSDisk struct{}
-
-type osFile struct{ *os.File }
-
-// Open implements Disk.
-func (OSDisk) Open(path string) (File, error) {
-	f, err := os.OpenFile(path, os.O_RDWR, 0)
-	if err != nil {
-		return nil, err
-	}
-	return osFile{f}, nil
+type OSDisk struct {
+	Rings *Rings // carries the syncs of files; nil: each blocks a thread
 }
 
+type osFile struct {
+	*os.File
+	rings *Rings
+}
+
+// Open implements Disk.
+func (d OSDisk) Open(path string) (File, error) { return d.open(path, os.O_RDWR) }
+
 // Create implements Disk.
-func (OSDisk) Create(path string) (File, error) {
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+func (d OSDisk) Create(path string) (File, error) {
+	return d.open(path, os.O_RDWR|os.O_CREATE|os.O_EXCL)
+}
+
+func (d OSDisk) open(path string, flags int) (File, error) {
+	f, err := os.OpenFile(path, flags, 0o600)
 	if err != nil {
 		return nil, err
 	}
-	return osFile{f}, nil
+	return osFile{f, d.Rings}, nil
 }
 
 // Rename implements Disk.
@@ -173,16 +176,17 @@ func (f osFile) fill(size int64) error {
 
 // Sync uses fdatasync: it covers the data and the size, and not the times.
 func (f osFile) Sync() error {
-	for {
-		err := unix.Fdatasync(int(f.Fd()))
-		if errors.Is(err, unix.EINTR) {
-			continue // interrupted before it began; no page was written
-		}
-		if err != nil {
-			return &fs.PathError{Op: "fdatasync", Path: f.Name(), Err: err}
-		}
-		return nil
+	err := errNotBegun
+	if f.rings != nil {
+		err = f.rings.datasync(int(f.Fd()))
 	}
+	for errors.Is(err, errNotBegun) || errors.Is(err, unix.EINTR) { // interrupted before it began; no page was written
+		err = unix.Fdatasync(int(f.Fd()))
+	}
+	if err != nil {
+		return &fs.PathError{Op: "fdatasync", Path: f.Name(), Err: err}
+	}
+	return nil
 }
 
 // RealClock counts on through suspend, as CLOCK_BOOTTIME does.

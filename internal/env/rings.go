@@ -1,0 +1,96 @@
+package env
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+
+	"golang.org/x/sys/unix"
+)
+
+// Rings has files synced through io_uring(7), so that no thread waits for the disk in the kernel.
+//
+// A goroutine that waits in fdatasync keeps its thread and, until the runtime's monitor takes it away, the thread's processor; the monitor
+// wakes every 20 µs to see whether it should. A goroutine that waits for a ring waits as for a socket, and nobody watches. One ring
+// carries one fsync at a time: there is nothing to share, and as many rings as syncs go on side by side, which is two or three.
+type Rings struct {
+	mu     sync.Mutex
+	free   []*ring
+	closed bool
+}
+
+// Probe makes a ring ahead. The error says why there is none on this machine; syncs block a thread then.
+func (rs *Rings) Probe() error {
+	r, err := newRing()
+	if err != nil {
+		return err
+	}
+	rs.give(r)
+	return nil
+}
+
+// Close frees the rings that are not in use; one that is goes when its sync ends. A nil *Rings has none.
+func (rs *Rings) Close() {
+	if rs == nil {
+		return
+	}
+	rs.mu.Lock()
+	free := rs.free
+	rs.free, rs.closed = nil, true
+	rs.mu.Unlock()
+	for _, r := range free {
+		r.close()
+	}
+}
+
+func (rs *Rings) take() (*ring, error) {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	if rs.closed {
+		return nil, os.ErrClosed
+	}
+	if n := len(rs.free); n > 0 {
+		r := rs.free[n-1]
+		rs.free = rs.free[:n-1]
+		return r, nil
+	}
+	return newRing()
+}
+
+func (rs *Rings) give(r *ring) {
+	rs.mu.Lock()
+	closed := rs.closed
+	if !closed {
+		rs.free = append(rs.free, r)
+	}
+	rs.mu.Unlock()
+	if closed {
+		r.close()
+	}
+}
+
+// datasync is fdatasync. errNotBegun: no ring could be had or the kernel did not begin, and no error of the file was reported to anybody;
+// the caller syncs in another way.
+func (rs *Rings) datasync(fd int) error {
+	r, err := rs.take()
+	if err != nil {
+		return fmt.Errorf("%w: %w", errNotBegun, err)
+	}
+	res, err := r.datasync(fd)
+	if err != nil {
+		r.close() // it may still have the request
+		return fmt.Errorf("%w: %w", errNotBegun, err)
+	}
+	rs.give(r)
+	switch res {
+	case 0:
+		return nil
+	case unix.ECANCELED, unix.EINTR, unix.EAGAIN, unix.EINVAL, unix.EOPNOTSUPP: // before it wrote anything, or the kernel does not know how
+		return fmt.Errorf("%w: %w", errNotBegun, res)
+	}
+	return res
+}
+
+// errNotBegun is returned for a sync that was not tried.
+var errNotBegun = errors.New("sync not begun")
