@@ -26,6 +26,8 @@ type Record struct {
 	Chain      uint64 // chain hash including this record
 	Bytes      []byte // the whole record, length prefix included
 	txn        *Txn   // set where it is known, saves decoding
+	sum        uint32 // of the payload
+	summed     bool   // sum is known
 }
 
 // Payload is the encoded transaction inside the record.
@@ -103,7 +105,7 @@ func (d *Draft) Seal(zxid, prev Zxid, prevChain uint64) Record {
 	binary.BigEndian.PutUint64(b[16:], uint64(prev))
 	binary.BigEndian.PutUint64(b[24:], chain)
 	binary.BigEndian.PutUint32(b[4:], crc32.Update(sum, castagnoli, b[8:RecordOverhead]))
-	return Record{Zxid: zxid, Prev: prev, Chain: chain, Bytes: b, txn: d.txn}
+	return Record{Zxid: zxid, Prev: prev, Chain: chain, Bytes: b, txn: d.txn, sum: sum, summed: true}
 }
 
 // Chain mixes one record into the running hash over a history. The mixing is the finaliser of MurmurHash3, applied to each
@@ -132,8 +134,8 @@ func ParseRecord(b []byte) (r Record, rest []byte, err error) {
 		return r, b, ErrShort
 	}
 	body := b[:n:n]
-	sum := crc32.Update(crc32.Checksum(body[RecordOverhead:], castagnoli), castagnoli, body[8:RecordOverhead])
-	if sum != binary.BigEndian.Uint32(body[4:]) {
+	sum := crc32.Checksum(body[RecordOverhead:], castagnoli)
+	if crc32.Update(sum, castagnoli, body[8:RecordOverhead]) != binary.BigEndian.Uint32(body[4:]) {
 		return r, b, ErrChecksum
 	}
 	r = Record{
@@ -141,6 +143,7 @@ func ParseRecord(b []byte) (r Record, rest []byte, err error) {
 		Prev:  Zxid(binary.BigEndian.Uint64(body[16:])),
 		Chain: binary.BigEndian.Uint64(body[24:]),
 		Bytes: body,
+		sum:   sum, summed: true,
 	}
 	if !r.Zxid.Follows(r.Prev) {
 		return Record{}, b, fmt.Errorf("%w: %v after %v", ErrOrder, r.Zxid, r.Prev)
@@ -150,7 +153,11 @@ func ParseRecord(b []byte) (r Record, rest []byte, err error) {
 
 // Links reports whether r stands directly behind a history that ends at zxid end with the given chain.
 func (r *Record) Links(end Zxid, chain uint64) bool {
-	return r.Prev == end && r.Zxid.Follows(end) && r.Chain == Chain(chain, r.Zxid, crc32.Checksum(r.Payload(), castagnoli))
+	sum := r.sum
+	if !r.summed {
+		sum = crc32.Checksum(r.Payload(), castagnoli)
+	}
+	return r.Prev == end && r.Zxid.Follows(end) && r.Chain == Chain(chain, r.Zxid, sum)
 }
 
 // Type tells what the record does without decoding it; TypeInvalid for a payload that is none.
