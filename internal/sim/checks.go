@@ -266,7 +266,12 @@ func (c *checks) onInstalled(n *node, at zab.Position) {
 		}
 	}
 	b.log, b.mem = []zab.Position{at}, []zab.Position{at}
-	for _, other := range c.books { // the snapshot may be a liar's
+	c.mayBelieve(b)
+}
+
+// mayBelieve: a snapshot came from another server, which may lie.
+func (c *checks) mayBelieve(b *book) {
+	for _, other := range c.books {
 		b.lied = b.lied || other.lied
 	}
 }
@@ -368,6 +373,9 @@ func (c *checks) onReplay(n *node, r *txn.Record) { c.commit(n, r) }
 func (c *checks) onRestored(n *node, z txn.Zxid, digest uint64) {
 	b := c.book(n)
 	b.applied, b.chain = z, 0
+	if _, halfway := b.doing.(zab.InstallSnapshot); halfway { // it may have reached the disk, though nobody heard of it
+		c.mayBelieve(b)
+	}
 	if i, ok := c.place[z]; ok {
 		b.chain = c.ledger[i].at.Chain
 	} else if z != 0 {
