@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net"
+	"sync"
 )
 
 // The range lies below the one from which systems take the ports of outgoing connections, so that nobody takes a port by chance between
@@ -17,7 +18,27 @@ const (
 	tries = 1000
 )
 
-// Free returns n different ports of 127.0.0.1 on which nobody listens now.
+// claims keeps what this process has been given until it ends.
+var (
+	mu     sync.Mutex
+	claims []net.Listener
+)
+
+// claim reports whether the port is this process's from now on. A port that was chosen is free until its server starts, and a dozen test
+// programs start servers side by side: so each claims what it chooses, by a name that one process can have in a network namespace.
+func claim(port int) bool {
+	ln, err := net.Listen("unix", fmt.Sprintf("@zkd-port-%d", port))
+	if err != nil {
+		return false
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	claims = append(claims, ln)
+	return true
+}
+
+// Free returns n different ports of 127.0.0.1 on which nobody listens now. No other call of it, in this process or another one, returns
+// one of them while this process lives.
 func Free(n int) ([]int, error) {
 	var (
 		found []int
@@ -33,8 +54,10 @@ func Free(n int) ([]int, error) {
 			last = err
 			continue
 		}
-		defer ln.Close() // not before all are found: they must differ
-		found = append(found, port)
+		ln.Close()
+		if claim(port) {
+			found = append(found, port)
+		}
 	}
 	return nil, fmt.Errorf("no free port from %d to %d: %w", first, first+count-1, last)
 }
