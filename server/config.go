@@ -16,7 +16,8 @@ type Replicator interface {
 	// Submit hands over writes. Each comes back applied or refused, or its role ends first. acts says that the caller goes on to Act as
 	// soon as it holds no lock; it saves the hop to the goroutine that would else act on them.
 	Submit(reqs []txn.Request, acts bool)
-	// Act acts on what was submitted. It may call back into this package, and is called without locks.
+	// Act acts on what was submitted. It may call back into this package, Server.Freeze included: it is called without locks, and not by
+	// the writer of a connection.
 	Act()
 	// Sync asks for a leadership round; Server.Synced answers.
 	Sync(id uint64)

@@ -173,17 +173,29 @@ func (c *conn) takeIn() (starved bool, err error) {
 		starved, err = c.takeFrames(c.rep.cfg.Now())
 		c.advance()
 	}
-	buf := c.beginFlush()
 	submitted := c.acted()
+	var buf []byte
+	if !submitted {
+		buf = c.beginFlush()
+	}
 	c.mu.Unlock()
 	c.rep.mu.RUnlock()
 	if submitted {
-		c.srv.replicator.Act()
+		buf = c.act()
 	}
 	if buf != nil {
 		c.flush(buf)
 	}
 	return starved, err
+}
+
+// act takes the turn that a write of this connection is due, and then makes the caller the writer like beginFlush. It must not be the
+// writer before: the turn may be the one that freezes this server, and Freeze waits for writers.
+func (c *conn) act() []byte {
+	c.srv.replicator.Act()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.beginFlush()
 }
 
 // acted ends a time in which the holder of mu has set acting, and tells whether Replicator.Act is due when the locks are free.

@@ -38,6 +38,7 @@ type solo struct {
 	done    bool
 	refuse  txn.Refusal // of every write
 	looking atomic.Bool // for Status
+	act     func()      // Act, if not nil
 	second  *follower   // nil: alone
 
 	// of the loop
@@ -173,7 +174,11 @@ func (s *solo) unstall() {
 	s.wake.Broadcast()
 }
 
-func (s *solo) Act() {}
+func (s *solo) Act() {
+	if s.act != nil {
+		s.act()
+	}
+}
 
 func (s *solo) Submit(reqs []txn.Request, _ bool) { s.ask(func() { s.commit(reqs) }) }
 

@@ -79,6 +79,40 @@ func TestFreezeHoldsIdleClients(t *testing.T) {
 	require.EqualValues(t, 1, s.rep.tracker.Owner(txn.SessionID(idle.SessionID)), "claimed with the new leader")
 }
 
+// The reader of a client may be the one that takes the turn in which the role ends, with replies of its own still to be written: it does
+// not wait for itself.
+func TestFreezeInATurnOfTheClientsReader(t *testing.T) {
+	s := serving(t, func(c *Config) {
+		c.ClientHold, c.MinSessionTimeout = time.Minute, time.Hour
+		c.MaxSessionTimeout = time.Hour
+	})
+	c := s.connect()
+	c.create("/a", nil, 0)
+	var once sync.Once
+	frozen := make(chan struct{})
+	s.do(func() {
+		s.act = func() {
+			once.Do(func() {
+				s.do(func() {}) // somebody else's turn has applied and answered the write
+				s.srv.Freeze("test")
+				close(frozen)
+			})
+		}
+	})
+	get := request(1, proto.OpGetData, &proto.PathWatchRequest{Path: "/a"})
+	c.write(append(get, request(2, proto.OpSetData, &proto.SetDataRequest{Path: "/a", Version: -1})...))
+	select {
+	case <-frozen:
+	case <-time.After(patience):
+		s.rep.reg.all()[0].close() // whoever waits goes on
+		t.Fatal("Freeze waits for the goroutine that called it")
+	}
+	s.do(s.lead)
+	require.EqualValues(t, 1, c.reply().Xid)
+	require.EqualValues(t, 2, c.reply().Xid)
+	require.Equal(t, proto.OK, c.create("/after", nil, 0).Err, "held and taken up again")
+}
+
 // A held session that the new leader does not know is closed without an answer.
 func TestHeldSessionThatIsGone(t *testing.T) {
 	s := serving(t, func(c *Config) {
