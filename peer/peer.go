@@ -206,6 +206,7 @@ func (p *Peer) Run(ctx context.Context) error {
 	p.wg.Go(func() { p.scrub.run(lctx) })
 	p.loop(ctx)
 	p.halt(nil)
+	p.takeTurn(func() { p.ended = true }) // a client's goroutine, which nobody here waits for, takes no turn beside or behind what follows
 	p.closeStreams()
 	cancel()
 	p.disk.close()
