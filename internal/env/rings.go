@@ -20,10 +20,18 @@ type Rings struct {
 	closed bool
 }
 
-// Probe makes a ring ahead. The error says why there is none on this machine; syncs block a thread then.
+// Probe makes a ring ahead and tries it. The error says why syncs cannot go through one on this machine; they block a thread then.
 func (rs *Rings) Probe() error {
 	r, err := newRing()
 	if err != nil {
+		return err
+	}
+	res, err := r.datasync(-1)
+	if err == nil && res != unix.EBADF { // the kernel does not know this request, or whoever plays the kernel does not
+		err = fmt.Errorf("io_uring: fsync of no file: %w", res)
+	}
+	if err != nil {
+		r.close()
 		return err
 	}
 	rs.give(r)
@@ -71,7 +79,9 @@ func (rs *Rings) give(r *ring) {
 }
 
 // datasync is fdatasync. errNotBegun: no ring could be had or the kernel did not begin, and no error of the file was reported to anybody;
-// the caller syncs in another way.
+// the caller syncs in another way. Of results only ECANCELED says that, which io_uring gives for a request that it drops, as when it can
+// have no thread. Every other one may be what a write failed with, whatever its name: a virtual disk that cannot do what was asked makes
+// it EOPNOTSUPP, and a file system of somebody's own makes it anything. The file reports it once, so a second try would succeed.
 func (rs *Rings) datasync(fd int) error {
 	r, err := rs.take()
 	if err != nil {
@@ -86,7 +96,7 @@ func (rs *Rings) datasync(fd int) error {
 	switch res {
 	case 0:
 		return nil
-	case unix.ECANCELED, unix.EINTR, unix.EAGAIN, unix.EINVAL, unix.EOPNOTSUPP: // before it wrote anything, or the kernel does not know how
+	case unix.ECANCELED:
 		return fmt.Errorf("%w: %w", errNotBegun, res)
 	}
 	return res
