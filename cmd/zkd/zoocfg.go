@@ -70,7 +70,7 @@ var ignoredKeys = []string{"admin.*", "autopurge.purgeInterval", "electionAlg", 
 	"client.portUnification", "ssl.*", "secureClientPort", "secureClientPortAddress", "portUnification", "sslQuorum", "authProvider.*",
 	"digest.enabled", "snapshot.*", "clientPortListenBacklog", "peerType", "learner.*", "observer.*", "multiAddress.*", "tcpKeepAlive", "nio.*",
 	"netty.*", "maxBatchSize", "requestThrottler.*", "request_throttle_*", "largeRequestMaxBytes", "largeRequestThreshold",
-	"advancedFlowControlEnabled", "commitProcessor.*", "closeSessionTxn.enabled", "zookeeper.*", "dynamicConfigFile", "traceFile",
+	"advancedFlowControlEnabled", "commitProcessor.*", "closeSessionTxn.enabled", "dynamicConfigFile", "traceFile",
 	"jmx.*", "sessionRequireClientSASLAuth", "quorum.auth.*", "kerberos.*", "throttledOpWaitTime", "watchManagerName", "X509AuthenticationProvider.superUser"}
 
 // notHonoured are ignored keys whose absence an operator would notice: the warning says so more loudly.
@@ -201,7 +201,7 @@ func parseZooConfig(r io.Reader) (*zooConfig, error) {
 			continue
 		}
 		key, value, ok := strings.Cut(line, "=")
-		key, value = strings.TrimSpace(key), strings.TrimSpace(value)
+		key, value = strings.TrimPrefix(strings.TrimSpace(key), "zookeeper."), strings.TrimSpace(value)
 		if !ok {
 			errs = append(errs, fmt.Errorf("line %d: %q has no =", n, line))
 			continue
@@ -211,7 +211,7 @@ func parseZooConfig(r io.Reader) (*zooConfig, error) {
 			continue
 		}
 		seen[key] = n
-		if err := c.set(strings.TrimPrefix(key, "zookeeper."), value); err != nil {
+		if err := c.set(key, value); err != nil {
 			errs = append(errs, fmt.Errorf("line %d: %s: %w", n, key, err))
 		}
 	}
@@ -304,6 +304,9 @@ func (c *zooConfig) addServer(id, value string) error {
 		return errors.New("a server's number is from 1 to 254")
 	}
 	s := zab.Server{ID: zab.ServerID(n)}
+	if slices.ContainsFunc(c.Servers, func(o zab.Server) bool { return o.ID == s.ID }) {
+		return fmt.Errorf("there is a server %d already", n) // as server.1 and server.01
+	}
 	addrs, client, hasClient := strings.Cut(value, ";")
 	if strings.Contains(addrs, "|") {
 		return errors.New("one address per server, please: several (with |) are not there")

@@ -54,6 +54,8 @@ func TestEveryFaultIsNamedAtOnce(t *testing.T) {
 		{"dataDir=/d\ntickTime=fast", `line 2: tickTime: "fast": want milliseconds`},
 		{"dataDir=/d\nclientPort=70000", "line 2: clientPort: "},
 		{"dataDir=/d\ndataDir=/e", "line 2: dataDir was already set in line 1"},
+		{"dataDir=/d\nzookeeper.tickTime=2000\ntickTime=3000", "line 3: tickTime was already set in line 2"},
+		{"dataDir=/d\nserver.1=a:1:2\nserver.01=b:1:2", "line 3: server.01: there is a server 1 already"},
 		{"dataDir=/d\nnonsense", `line 2: "nonsense" has no =`},
 		{"dataDir=/d\nserver.0=a:1:2", "a server's number is from 1 to 254"},
 		{"dataDir=/d\nserver.1=a", "no port behind a host; want host:peerPort:electionPort"},
