@@ -1,7 +1,7 @@
 package snapshot
 
 import (
-	"fmt"
+	"io/fs"
 	"path/filepath"
 
 	"github.com/zkd-project/zkd/internal/env"
@@ -15,7 +15,7 @@ func OpenFile(disk env.Disk, path string) (*Reader, error) {
 		err = errName
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
+		return nil, &fs.PathError{Op: "open", Path: path, Err: err}
 	}
 	f, err := disk.Open(path)
 	if err != nil {

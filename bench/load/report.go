@@ -9,11 +9,9 @@ import (
 	"text/tabwriter"
 )
 
-// WriteJSON writes the result as one object.
+// WriteJSON writes the result as one object on one line.
 func (res *Result) WriteJSON(w io.Writer) error {
-	e := json.NewEncoder(w)
-	e.SetIndent("", "  ")
-	return e.Encode(res)
+	return json.NewEncoder(w).Encode(res)
 }
 
 // WriteTable writes the result for people.

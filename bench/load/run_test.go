@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"net"
 	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -167,6 +168,7 @@ func TestTheCommandWritesATableAndJSON(t *testing.T) {
 	require.Empty(t, errs.String())
 	out.Reset()
 	require.Equal(t, 0, load.Command(context.Background(), "bench", load.Config{Servers: []string{addr}}, append(args, "-json"), &out, &errs))
+	require.Equal(t, 1, strings.Count(out.String(), "\n"), "one object on one line, as of every command of zkcli")
 	var res load.Result
 	require.NoError(t, json.Unmarshal(out.Bytes(), &res))
 	require.EqualValues(t, 50, res.Ops)

@@ -92,6 +92,9 @@ func (c *command) parse(args []string) (*arguments, error) {
 	return a, nil
 }
 
+// wantsHelp reports whether the arguments ask what the command does. A raw command answers that itself.
+func (c *command) wantsHelp(args []string) bool { return !c.raw && slices.Contains(args, "--help") }
+
 // oldSpelling doubles the dash of long options with one.
 func (c *command) oldSpelling(args []string) []string {
 	out := append([]string(nil), args...)

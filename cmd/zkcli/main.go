@@ -59,7 +59,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		sh.screen.stdout(completeWords(ctx, sh, cfg.command))
 		return exitOK
 	}
-	if c := cfg.only(); c == nil || !c.offline {
+	if !cfg.offline() {
 		if err := sh.open(cfg.server); err != nil {
 			return sh.openFailed(err)
 		}
@@ -81,12 +81,17 @@ func (sh *shell) written(code int) int {
 	return cmp.Or(code, exitFailed)
 }
 
-// only returns the command of a one-shot run, nil otherwise.
-func (cfg *config) only() *command {
+// offline reports whether a one-shot command takes no session: it needs none, or only its help or its usage will be shown.
+func (cfg *config) offline() bool {
 	if len(cfg.command) == 0 {
-		return nil
+		return false
 	}
-	return findCommand(cfg.command[0])
+	c := findCommand(cfg.command[0])
+	if c.offline || c.wantsHelp(cfg.command[1:]) {
+		return true
+	}
+	_, err := c.parse(cfg.command[1:])
+	return err != nil
 }
 
 // config is what the command line says.

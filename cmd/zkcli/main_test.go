@@ -142,6 +142,26 @@ func TestNoServer(t *testing.T) {
 	require.Empty(t, out.String())
 }
 
+// The help and the usage of a command are shown at once, server or not.
+func TestHelpNeedsNoServer(t *testing.T) {
+	for _, c := range []struct {
+		args   []string
+		code   int
+		stdout string
+		stderr string
+	}{
+		{[]string{"export", "--help"}, exitOK, findCommand("export").explain(), ""},
+		{[]string{"export", "-a", "/"}, exitUsage, "", "Unrecognized option: -a\nexport path [file]\n"},
+		{[]string{"get"}, exitUsage, "", "get [-s] [-w] [-b] [-x] path\n"},
+	} {
+		var out, errs bytes.Buffer
+		args := append([]string{"--server", "192.0.2.1:2181"}, c.args...)
+		require.Equal(t, c.code, run(t.Context(), args, nil, &out, &errs), c.args)
+		require.Equal(t, c.stdout, out.String())
+		require.Equal(t, c.stderr, errs.String())
+	}
+}
+
 // bubble opens a shell on a fake in virtual time; what it prints goes into one buffer.
 func bubble(t *testing.T, test func(t *testing.T, f *fake, sh *shell, out *bytes.Buffer)) {
 	synctest.Test(t, func(t *testing.T) {

@@ -201,11 +201,9 @@ func (sh *shell) execute(words []string) int {
 		sh.screen.stderr(helpText())
 		return sh.fail(words[0], "", checkCommand(words[0]), exitUsage, result{})
 	}
-	for _, w := range words[1:] {
-		if w == "--help" && !cmd.raw {
-			sh.screen.stdout(cmd.explain())
-			return exitOK
-		}
+	if cmd.wantsHelp(words[1:]) {
+		sh.screen.stdout(cmd.explain())
+		return exitOK
 	}
 	a, err := cmd.parse(words[1:])
 	if err != nil {

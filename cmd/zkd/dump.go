@@ -98,15 +98,15 @@ func runSnapshotDump(_ context.Context, args []string, out, _ io.Writer) error {
 	return nil
 }
 
-// corrupt gives damage its exit code; other errors (no such file) are plain failures.
+// corrupt gives damage its exit code; other errors (no such file) are plain failures. All name the file.
 func corrupt(path string, err error) error {
-	var logDamage *txnlog.CorruptError
-	var snapDamage *snapshot.CorruptError
-	if errors.As(err, &logDamage) || errors.As(err, &snapDamage) || errors.Is(err, statemachine.ErrSnapshot) || errors.Is(err, statemachine.ErrDigest) {
+	switch {
+	case errors.As(err, new(*txnlog.CorruptError)), errors.As(err, new(*snapshot.CorruptError)):
+		return &peer.FatalError{Code: zab.ExitCorrupt, Err: err}
+	case errors.Is(err, statemachine.ErrSnapshot), errors.Is(err, statemachine.ErrDigest):
 		return &peer.FatalError{Code: zab.ExitCorrupt, Err: fmt.Errorf("%s: %w", path, err)}
-	}
-	if errors.As(err, new(*fs.PathError)) {
-		return err // it names the file
+	case errors.As(err, new(*fs.PathError)):
+		return err
 	}
 	return fmt.Errorf("%s: %w", path, err)
 }
