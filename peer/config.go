@@ -23,7 +23,8 @@ type Config struct {
 
 	SegmentBytes   int64         // of one log segment; default 64 MiB
 	SnapTxns       int           // a snapshot is due after so many transactions (± 30 %) …
-	SnapBytes      int64         // … and so many bytes of log, or as many as the last snapshot had
+	SnapBytes      int64         // … and so many bytes of log, or as many as the last snapshot had;
+	SnapLimit      int64         // or after so many bytes (or the last snapshot's) however few the transactions; default 4 GiB
 	SnapRate       int64         // bytes per second that a snapshot may write, or send to a learner, while there is other work; 0: no bound
 	ScrubInterval  time.Duration // between two readings of old segments and snapshots (± 30 %); default a day
 	ScrubRate      int64         // bytes per second that they may read; default 8 MiB/s
@@ -44,6 +45,7 @@ func (c *Config) SetDefaults() {
 	}
 	def(&c.SegmentBytes, 64<<20)
 	def(&c.SnapBytes, 16<<20)
+	def(&c.SnapLimit, 4<<30)
 	def(&c.RetainLogBytes, 1<<30)
 	def(&c.SnapRate, 64<<20)
 	def(&c.ScrubRate, 8<<20)

@@ -224,6 +224,17 @@ func TestASnapshotIsDueByWhatAStartHadToReplay(t *testing.T) {
 	})
 }
 
+func TestASnapshotIsDueByTheLogAloneHoweverFewTheTransactions(t *testing.T) {
+	e := newEnsemble(t, 1, func(c *Config) { c.SnapTxns, c.SnapBytes, c.SnapLimit = 1_000_000, 1, 8<<10 })
+	m := e.members[0]
+	m.waitServing(t)
+	m.write(0, 500)
+	m.reg.wait(t, "a snapshot", func() bool {
+		_, _, ok := m.peer.store.Newest()
+		return ok
+	})
+}
+
 func TestADamagedStandaloneServerEndsAndGoesOnWhenTheOperatorSaysSo(t *testing.T) {
 	e := newEnsemble(t, 1, nil)
 	m := e.members[0]

@@ -31,6 +31,7 @@ type snapshotter struct {
 	// Owned by the turn.
 	txns, dueTxns   int
 	bytes, dueBytes int64
+	limit           int64        // bytes that are enough by themselves
 	at              zab.Position // last applied
 	installing      uint64       // the disk operation that puts another state in the place of this one; 0: there is none
 	installAt       zab.Position // of that state
@@ -49,6 +50,7 @@ func (s *snapshotter) rearm(size int64) {
 	s.txns, s.bytes = 0, 0
 	s.dueTxns = max(1, int(float64(s.p.cfg.SnapTxns)*jitter))
 	s.dueBytes = int64(float64(max(size, s.p.cfg.SnapBytes)) * jitter)
+	s.limit = int64(float64(max(size, s.p.cfg.SnapLimit)) * jitter)
 }
 
 // applied counts, and starts a snapshot when one is due.
@@ -58,7 +60,8 @@ func (s *snapshotter) applied(recs []txn.Record) {
 	s.last.Store(int64(s.p.now()))
 	s.txns += len(recs)
 	s.bytes += int64(recordBytes(recs))
-	if s.txns >= s.dueTxns && s.bytes >= s.dueBytes && s.running.CompareAndSwap(false, true) {
+	due := s.txns >= s.dueTxns && s.bytes >= s.dueBytes || s.bytes >= s.limit
+	if due && s.running.CompareAndSwap(false, true) {
 		s.start()
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/zkd-project/zkd/internal/env"
+	"github.com/zkd-project/zkd/zab"
 )
 
 // The keys of quotas, containers, local sessions and read-only mode arrive where they are used.
@@ -37,4 +38,17 @@ func TestProtocolKeysArrive(t *testing.T) {
 	sc = alone.serverConfig(env.RealClock{})
 	require.False(t, sc.LocalSessions || sc.ReadOnlyMode, "only members of an ensemble have them")
 	require.Empty(t, alone.machineConfig(time.Time{}).Ensemble)
+}
+
+// snapSizeLimitInKb is in KiB, and nothing or less turns it off.
+func TestTheSizeThatMakesASnapshotDueArrives(t *testing.T) {
+	for file, want := range map[string]int64{"": 4 << 30, "snapSizeLimitInKb=3": 3 << 10, "snapSizeLimitInKb=0": 1 << 60, "snapSizeLimitInKb=-1": 1 << 60} {
+		c, err := parseZooConfig(strings.NewReader("dataDir=d\n" + file))
+		require.NoError(t, err)
+		c.Servers = []zab.Server{{ID: 1}}
+		c.Self = 1
+		pc, err := c.peerConfig()
+		require.NoError(t, err, file)
+		require.Equal(t, want, pc.SnapLimit, file)
+	}
 }

@@ -33,7 +33,7 @@ func (c *zooConfig) peerConfig() (peer.Config, error) {
 	core.Members = zab.Membership{Servers: c.Servers}
 	core.TickTime, core.InitLimit, core.SyncLimit = c.TickTime, c.InitLimit, c.SyncLimit
 	pc := peer.Config{Core: core, Disk: env.OSDisk{Rings: new(env.Rings)}, Net: env.TCP{}, Clock: env.RealClock{}, Rand: env.SystemRand{},
-		DataDir: c.DataDir, LogDir: c.LogDir, SnapTxns: c.SnapCount, RetainSnaps: c.RetainSnaps,
+		DataDir: c.DataDir, LogDir: c.LogDir, SnapTxns: c.SnapCount, SnapLimit: c.snapLimit(), RetainSnaps: c.RetainSnaps,
 		MaxFrame: max(8<<20, 2*c.maxTxn()+4096)}
 	var errs []error
 	for _, name := range tuningKeys() {
@@ -47,6 +47,14 @@ func (c *zooConfig) peerConfig() (peer.Config, error) {
 	pc.SetDefaults()
 	errs = append(errs, pc.Validate())
 	return pc, errors.Join(errs...)
+}
+
+// snapLimit is snapSizeLimitInKb in bytes.
+func (c *zooConfig) snapLimit() int64 {
+	if c.SnapSizeKiB <= 0 {
+		return 1 << 60 // never
+	}
+	return int64(c.SnapSizeKiB) << 10
 }
 
 // maxTxn bounds one transaction: a request of jute.maxbuffer must fit with what prepare adds to it.

@@ -28,6 +28,7 @@ type zooConfig struct {
 	InitLimit         int
 	SyncLimit         int
 	SnapCount         int
+	SnapSizeKiB       int // of log, after which a snapshot is due however few the transactions; 0 or less: never
 	MaxClientCnxns    int // 0: no bound
 	MaxCnxns          int
 	MinTimeout        time.Duration // 0: 2 ticks
@@ -59,13 +60,13 @@ type zooConfig struct {
 const juteMaxBuffer = 0xfffff
 
 func defaultZooConfig() *zooConfig {
-	return &zooConfig{ClientPort: 2181, TickTime: 3 * time.Second, InitLimit: 10, SyncLimit: 5, SnapCount: 100_000,
+	return &zooConfig{ClientPort: 2181, TickTime: 3 * time.Second, InitLimit: 10, SyncLimit: 5, SnapCount: 100_000, SnapSizeKiB: 4 << 20,
 		MaxClientCnxns: 60, JuteMaxBuffer: juteMaxBuffer, FadeEvery: time.Minute, FadePerMinute: 10_000, GlobalOutstanding: 1000, RetainSnaps: 3, ZKD: map[string]string{}, Given: map[string]string{}}
 }
 
 // ignoredKeys are keys that Apache ZooKeeper knows and zkd does not need; each warns once. A trailing * stands for any rest.
 var ignoredKeys = []string{"admin.*", "autopurge.purgeInterval", "electionAlg", "leaderServes", "cnxTimeout", "quorumListenOnAllIPs",
-	"quorumCnxnTimeoutMs", "preAllocSize", "snapSizeLimitInKb", "metricsProvider.*", "standaloneEnabled", "reconfigEnabled", "syncEnabled",
+	"quorumCnxnTimeoutMs", "preAllocSize", "metricsProvider.*", "standaloneEnabled", "reconfigEnabled", "syncEnabled",
 	"fsync.warningthresholdms", "commitLogCount", "maxResponseCacheSize", "maxGetChildrenResponseCacheSize", "serverCnxnFactory",
 	"client.portUnification", "ssl.*", "secureClientPort", "secureClientPortAddress", "portUnification", "sslQuorum", "authProvider.*",
 	"digest.enabled", "snapshot.*", "clientPortListenBacklog", "peerType", "learner.*", "observer.*", "multiAddress.*", "tcpKeepAlive", "nio.*",
@@ -91,6 +92,7 @@ var setters = map[string]func(*zooConfig, string) error{
 	"initLimit":                     intTo(func(c *zooConfig) *int { return &c.InitLimit }, 1, 1<<30),
 	"syncLimit":                     intTo(func(c *zooConfig) *int { return &c.SyncLimit }, 1, 1<<30),
 	"snapCount":                     intTo(func(c *zooConfig) *int { return &c.SnapCount }, 2, 1<<31-1),
+	"snapSizeLimitInKb":             intTo(func(c *zooConfig) *int { return &c.SnapSizeKiB }, -1, 1<<31-1),
 	"maxClientCnxns":                intTo(func(c *zooConfig) *int { return &c.MaxClientCnxns }, 0, 1<<31-1),
 	"maxCnxns":                      intTo(func(c *zooConfig) *int { return &c.MaxCnxns }, 0, 1<<31-1),
 	"minSessionTimeout":             millisTo(func(c *zooConfig) *time.Duration { return &c.MinTimeout }, -1),
