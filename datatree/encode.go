@@ -120,10 +120,14 @@ type Loader struct {
 	last  *Node
 	up    *Node // the parent of last
 	blk   block // its buffer is used again
+	index staging
 }
 
 // NewLoader returns a Loader for an empty tree.
-func NewLoader() *Loader { return &Loader{tree: empty()} }
+func NewLoader() *Loader {
+	t := empty()
+	return &Loader{tree: t, index: staging{x: t.nodes}}
+}
 
 // Add takes in the next block; it copies what it keeps. Errors wrap ErrEncoding; the Loader is of no use after one.
 func (l *Loader) Add(b []byte) error {
@@ -186,7 +190,7 @@ func (l *Loader) add(n *Node) error {
 	}
 	if n.Path() != rootPath {
 		if l.up == nil || l.up.Path() != n.parent() {
-			l.up = l.tree.nodes.get(n.parent())
+			l.up = l.index.get(n.parent())
 		}
 		if l.up == nil || l.up.Ephemeral() {
 			return fmt.Errorf("%w: %s without a parent", ErrEncoding, n.Path())
@@ -194,7 +198,9 @@ func (l *Loader) add(n *Node) error {
 		l.up.numChildren++
 	}
 	n.acl.refs++
-	l.tree.add(n)
+	l.tree.last = n
+	l.tree.attach(n)
+	l.index.enter(n)
 	l.last = n
 	return nil
 }
@@ -204,6 +210,8 @@ func (l *Loader) Tree() (*Tree, error) {
 	if l.last == nil {
 		return nil, fmt.Errorf("%w: no root", ErrEncoding)
 	}
+	l.tree.last = nil
+	l.index.flushAll()
 	l.tree.loadQuotas()
 	return l.tree, nil
 }

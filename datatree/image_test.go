@@ -1,6 +1,7 @@
 package datatree
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -70,4 +71,35 @@ func (w *world) setACL(path string) {
 	acl := []proto.ACL{{Perms: proto.Perm(w.Get(path).Aversion() & 31), ID: proto.AnyoneID}}
 	_, err := w.SetACL(&txn.SetACL{Path: path, ACL: acl, Aversion: w.Get(path).Aversion() + 1})
 	require.NoError(w, err)
+}
+
+// A loaded tree finds every node, in whatever shard's stage it waited, and goes on like the one that was encoded.
+func TestALoadedTreeFindsEverything(t *testing.T) {
+	w := newWorld(t)
+	for i := range 400 {
+		parent := fmt.Sprintf("/parent-%d", i)
+		w.create(parent, 0)
+		for j := range i % 150 {
+			w.create(fmt.Sprintf("%s/child-%d", parent, j), 0)
+		}
+	}
+	tree, err := load(w.Clone())
+	require.NoError(t, err)
+	require.Equal(t, w.Len(), tree.Len())
+	require.Equal(t, w.Digest(), tree.Digest())
+	n := 0
+	w.Clone().order.Ascend(func(want *Node) bool {
+		got := tree.Get(want.Path())
+		require.NotNil(t, got, want.Path())
+		require.Equal(t, want.Stat(), got.Stat())
+		n++
+		return true
+	})
+	require.Greater(t, n, 1<<shardBits*stagedNodes, "stages were flushed for being full")
+	w.Tree = tree
+	w.create("/parent-0/first", 0)
+	w.del("/parent-149/child-7")
+	require.Equal(t, []string{"first"}, w.children("/parent-0"))
+	require.Nil(t, w.Get("/parent-149/child-7"))
+	require.Equal(t, digestByHand(w.Tree), w.Digest())
 }

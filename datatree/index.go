@@ -89,6 +89,61 @@ func (x *index) put(n *Node) {
 		s.nodes[i] = n
 		return
 	}
+	x.fill(s, tag, n)
+}
+
+// enter is put for a node whose path is not there.
+func (x *index) enter(n *Node) {
+	s, tag := x.place(maphash.String(x.seed, n.Path()))
+	x.fill(s, tag, n)
+}
+
+// staging fills an index shard by shard: a shard fits into the processor's cache, the whole does not. What is staged is not found.
+type staging struct {
+	x      *index
+	shards [1 << shardBits][]staged
+}
+
+type staged struct {
+	tag uint32
+	n   *Node
+}
+
+const stagedNodes = 64 // of one shard
+
+func (g *staging) enter(n *Node) {
+	hash := maphash.String(g.x.seed, n.Path())
+	i := hash >> (64 - shardBits)
+	_, tag := g.x.place(hash)
+	if g.shards[i] == nil {
+		g.shards[i] = make([]staged, 0, stagedNodes)
+	}
+	g.shards[i] = append(g.shards[i], staged{tag, n})
+	if len(g.shards[i]) == stagedNodes {
+		g.flush(i)
+	}
+}
+
+func (g *staging) flush(i uint64) {
+	for _, e := range g.shards[i] {
+		g.x.fill(&g.x.shards[i], e.tag, e.n)
+	}
+	g.shards[i] = g.shards[i][:0]
+}
+
+// get finds a node, staged or not.
+func (g *staging) get(path string) *Node {
+	g.flush(maphash.String(g.x.seed, path) >> (64 - shardBits))
+	return g.x.get(path)
+}
+
+func (g *staging) flushAll() {
+	for i := range g.shards {
+		g.flush(uint64(i))
+	}
+}
+
+func (x *index) fill(s *shard, tag uint32, n *Node) {
 	if s.used+1 > len(s.tags)/16*13 {
 		s.grow()
 	}

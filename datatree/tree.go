@@ -25,6 +25,7 @@ type Tree struct {
 	digest  uint64
 	bytes   int64
 	scratch []byte // of the digest
+	last    *Node  // while a Loader fills the tree: known to come behind all others
 }
 
 // New returns the tree of a fresh server: the root and the three reserved znodes.
@@ -46,8 +47,17 @@ func New() *Tree {
 }
 
 func empty() *Tree {
-	return &Tree{nodes: newIndex(), order: btree.NewG(degree, before), lists: aclLists{}, owned: owned{}, fading: fading{},
-		quotas: map[string]struct{}{}}
+	t := &Tree{nodes: newIndex(), lists: aclLists{}, owned: owned{}, fading: fading{}, quotas: map[string]struct{}{}}
+	t.order = btree.NewG(degree, t.before)
+	return t
+}
+
+// before is the order of the B-tree. What is known need not be looked up in two strings that lie somewhere in memory.
+func (t *Tree) before(a, b *Node) bool {
+	if t.last != nil && (a == t.last || b == t.last) {
+		return a != t.last
+	}
+	return before(a, b)
 }
 
 // Get returns the node at path, nil if there is none. "" is the root, as it is for ZooKeeper's reads.
@@ -122,7 +132,12 @@ func (t *Tree) Owners(yield func(owner txn.SessionID, count int) bool) {
 
 // add puts a node in that was not there.
 func (t *Tree) add(n *Node) {
-	t.nodes.put(n)
+	t.nodes.enter(n)
+	t.attach(n)
+}
+
+// attach is add but for the index.
+func (t *Tree) attach(n *Node) {
 	t.order.ReplaceOrInsert(n)
 	t.changed = max(t.changed, n.newest())
 	t.bytes += int64(len(n.payload))
