@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"slices"
 	"strings"
 	"time"
@@ -82,9 +81,6 @@ func (c *Config) SetDefaults() {
 	}
 	if c.Every == 0 {
 		c.Every = time.Second
-	}
-	if c.Dial == nil {
-		c.Dial = new(net.Dialer).DialContext
 	}
 	if c.Root == "" {
 		c.Root = fmt.Sprintf("/zkbench-%x", time.Now().UnixNano())

@@ -30,16 +30,19 @@ type conn struct {
 	r, w int
 }
 
-// Dialer is net.Dialer.DialContext, or something that does more.
+// Dialer is net.Dialer.DialContext, or something that does more. A nil Dialer is the former.
 type Dialer func(ctx context.Context, network, addr string) (net.Conn, error)
 
 // dial opens a connection and a session, or with a session id attaches to it.
 func dial(ctx context.Context, addr string, timeout time.Duration, session int64, passwd []byte) (*conn, error) {
-	return Dialer(new(net.Dialer).DialContext).open(ctx, addr, timeout, session, passwd)
+	return Dialer(nil).open(ctx, addr, timeout, session, passwd)
 }
 
 // open is dial through d.
 func (d Dialer) open(ctx context.Context, addr string, timeout time.Duration, session int64, passwd []byte) (*conn, error) {
+	if d == nil {
+		d = new(net.Dialer).DialContext
+	}
 	limited, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	nc, err := d(limited, "tcp", addr)

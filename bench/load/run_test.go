@@ -72,6 +72,13 @@ func TestTheOpenLoopKeepsToTheRate(t *testing.T) {
 	require.Positive(t, res.Hist.Count())
 }
 
+func TestACrowdIsOpen(t *testing.T) {
+	crowd, err := load.OpenCrowd(context.Background(), []string{startEcho(t)}, 200, time.Minute)
+	require.NoError(t, err)
+	require.Zero(t, crowd.Lost())
+	crowd.Close()
+}
+
 // A server that stands still is in every latency of what was due meanwhile, not in one.
 func TestTheOpenLoopCountsFromWhenARequestWasDue(t *testing.T) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
