@@ -161,6 +161,7 @@ func allRows() []*row {
 		{name: "handover", work: "SIGTERM of the leader", nodes: 3, short: true, run: failOver(0, sigterm),
 			checks: []check{{standStill, atMost, 20}, {sessionsLost, worstAtMost, 0}}},
 		{name: "overload", work: "three times the capacity is due (set 1 KiB, open loop)", nodes: 3, run: overload},
+		{name: "abuse", work: "eight others, 10 % set, beside one pest", nodes: 3, run: abuse, checks: abuseChecks()},
 	}, growRows()...)
 }
 

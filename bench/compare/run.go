@@ -54,6 +54,18 @@ func compare(ctx context.Context, args []string) int {
 	return 0
 }
 
+// save writes the record to a file, if it has a name.
+func (rec *record) save(name string) error {
+	if name == "" {
+		return nil
+	}
+	b, err := json.MarshalIndent(rec, "", " ")
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(name, append(b, '\n'), 0o644)
+}
+
 func readRecord(name string) (*record, error) {
 	b, err := os.ReadFile(name)
 	if err != nil {
@@ -96,6 +108,7 @@ func measure(ctx context.Context, o *options, args []string) (rec *record, faile
 	var errs []error
 	for round := range o.rounds {
 		errs = append(errs, b.round(ctx, rows, round)...)
+		errs = append(errs, rec.save(o.jsonOut)) // so that hours are not lost with the last one
 	}
 	return rec, errors.Join(errs...), nil
 }
@@ -200,10 +213,7 @@ func show(o *options, rec *record) error {
 		return err
 	}
 	var errs []error
-	if o.jsonOut != "" {
-		b, err := json.MarshalIndent(rec, "", " ")
-		errs = append(errs, err, os.WriteFile(o.jsonOut, append(b, '\n'), 0o644))
-	}
+	errs = append(errs, rec.save(o.jsonOut))
 	if o.mdOut != "" {
 		var md strings.Builder
 		sum.markdown(&md)
