@@ -44,6 +44,36 @@ func TestBackPressureByBytes(t *testing.T) {
 	require.Zero(t, s.rep.outstandingBytes.Load())
 }
 
+// One client's writes go out in portions, so that those of others do not wait behind all of them.
+func TestWritesGoOutInPortions(t *testing.T) {
+	for size, together := range map[int]int64{100: 20, 60_000: 8, 500_000: 1, 900_000: 1} {
+		t.Run(fmt.Sprint(size), func(t *testing.T) {
+			const n = 20
+			s := serving(t, nil)
+			c := s.connect()
+			s.stall()
+			go func() {
+				for i := range int32(n) {
+					if _, err := c.nc.Write(request(i, proto.OpSetData, &proto.SetDataRequest{Path: "/", Data: make([]byte, size), Version: -1})); err != nil {
+						return
+					}
+				}
+			}()
+			conn := s.rep.reg.bySession(txn.SessionID(c.SessionID))
+			require.Eventually(t, func() bool {
+				conn.mu.Lock()
+				defer conn.mu.Unlock()
+				return conn.q.len() == n || conn.crowded()
+			}, patience, time.Millisecond)
+			require.Equal(t, together, s.rep.outstanding.Load())
+			s.unstall()
+			for i := range int32(n) {
+				require.Equal(t, i, c.reply().Xid)
+			}
+		})
+	}
+}
+
 // A connection whose requests are answered one by one is not given up because there are many.
 func TestRequestTimeoutCountsFromTheReplyBefore(t *testing.T) {
 	c := &conn{state: live}

@@ -83,7 +83,7 @@ func (c *conn) advanceTo(bound int, until time.Duration) {
 }
 
 // start submits writes and asks for syncs as early as they may be: a write goes out while earlier ones are under way, but nothing
-// passes a sync, since reads between the two would see too much, nor reads that would take long.
+// passes a sync, since reads between the two would see too much, nor reads that would take long; and only so many bytes go together.
 func (c *conn) start() {
 	if c.state != live {
 		return
@@ -91,7 +91,7 @@ func (c *conn) start() {
 	var reqs []txn.Request
 	for ; c.q.started < len(c.q.entries) && !c.syncAhead; c.q.started++ {
 		e := &c.q.entries[c.q.started]
-		if e.barrier() && c.q.ahead > maxAhead {
+		if e.barrier() && (c.q.ahead > maxAhead || c.q.pending > 0 && c.q.pending+len(e.body) > maxPending) {
 			break
 		}
 		switch {

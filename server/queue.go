@@ -39,6 +39,10 @@ func (e *entry) barrier() bool {
 // before, and everybody waits for that; so a write behind more than this is not submitted before some of them have run.
 const maxAhead = 256
 
+// maxPending is how many bytes of writes of one connection go out together; a larger write goes alone. Others' writes wait for the disk
+// behind what one client has under way.
+const maxPending = 512 << 10
+
 // pathBytes is how many bytes of a request for many paths count as one: few paths are shorter.
 const pathBytes = 16
 
