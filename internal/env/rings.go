@@ -13,7 +13,8 @@ import (
 //
 // A goroutine that waits in fdatasync keeps its thread and, until the runtime's monitor takes it away, the thread's processor; the monitor
 // wakes every 20 µs to see whether it should. A goroutine that waits for a ring waits as for a socket, and nobody watches. One ring
-// carries one fsync at a time: there is nothing to share, and as many rings as syncs go on side by side, which is two or three.
+// carries one fsync at a time: there is nothing to share, and as many rings as syncs go on side by side, which is two or three. The
+// kernel has a thread of its own wait; when it can start none, rings are given up for good.
 type Rings struct {
 	mu     sync.Mutex
 	free   []*ring
@@ -97,6 +98,7 @@ func (rs *Rings) datasync(fd int) error {
 	case 0:
 		return nil
 	case unix.ECANCELED:
+		rs.Close() // the kernel has tried for 50 ms to start a thread, and would at every sync from now on
 		return fmt.Errorf("%w: %w", errNotBegun, res)
 	}
 	return res
