@@ -65,21 +65,36 @@ func defaultZooConfig() *zooConfig {
 }
 
 // ignoredKeys are keys that Apache ZooKeeper knows and zkd does not need; each warns once. A trailing * stands for any rest.
-var ignoredKeys = []string{"admin.*", "autopurge.purgeInterval", "electionAlg", "leaderServes", "cnxTimeout", "quorumListenOnAllIPs",
-	"quorumCnxnTimeoutMs", "preAllocSize", "metricsProvider.*", "standaloneEnabled", "reconfigEnabled", "syncEnabled",
-	"fsync.warningthresholdms", "commitLogCount", "maxResponseCacheSize", "maxGetChildrenResponseCacheSize", "serverCnxnFactory",
-	"client.portUnification", "ssl.*", "secureClientPort", "secureClientPortAddress", "portUnification", "sslQuorum", "authProvider.*",
-	"digest.enabled", "snapshot.*", "clientPortListenBacklog", "peerType", "learner.*", "observer.*", "multiAddress.*", "tcpKeepAlive", "nio.*",
-	"netty.*", "maxBatchSize", "requestThrottler.*", "request_throttle_*", "largeRequestMaxBytes", "largeRequestThreshold",
-	"advancedFlowControlEnabled", "commitProcessor.*", "closeSessionTxn.enabled", "dynamicConfigFile", "traceFile",
-	"jmx.*", "sessionRequireClientSASLAuth", "quorum.auth.*", "kerberos.*", "throttledOpWaitTime", "watchManagerName", "X509AuthenticationProvider.superUser"}
+var ignoredKeys = []string{"admin.*", "advancedFlowControlEnabled", "allowSaslFailedClients", "audit.*", "authProvider.*", "autopurge.purgeInterval",
+	"bitHashCacheSize", "client.certReload", "client.portUnification", "clientPortListenBacklog", "clientTcpKeepAlive", "closeSessionTxn.enabled",
+	"cnxTimeout", "commitLogCount", "commitProcessor.*", "connectToLearnerMasterLimit", "connection_throttle_*", "connectionDecreaseRatio",
+	"connectionDrop*", "connectionFreezeTime", "connectionMaxTokens", "connectionTokenFill*", "datadir.autocreate", "db.autocreate",
+	"digest.enabled", "DigestAuthenticationProvider.digestAlg", "DigestAuthenticationProvider.enabled", "dynamicConfigFile", "electionAlg",
+	"electionPortBindRetry", "emulate353TTLNodes", "enableEagerACLCheck", "enforce.auth.*", "ensembleAuthName", "fastleader.*", "fips-mode",
+	"flushDelay", "follower.*", "forceSnapshotSync", "forward_learner_requests_to_commit_processor_disabled", "fsync.warningthresholdms",
+	"initialConfig", "intBufferStartingSizeBytes", "jmx.*", "jute.maxbuffer.extrasize", "jvm.pause.*", "kerberos.*", "largeRequestMaxBytes",
+	"largeRequestThreshold", "leader.*", "leaderConnectDelayDuringRetryMs", "leaderServes", "learner.*", "letAnySaslUserDoX", "maxBatchSize",
+	"maxConcurrentDiffSyncs", "maxConcurrentSnapSyncs", "maxGetChildrenResponseCacheSize", "maxInProcessingDeadWatchers",
+	"maxResponseCacheSize", "maxTimeToWaitForEpoch", "maxWriteQueuePollTime", "messageTracker.*", "metricsProvider.*", "multiAddress.*",
+	"netty.*", "nio.*", "observer.*", "observerMaster.*", "observerMasterPort", "oraclePath", "outstandingHandshake.limit", "pathStats.*",
+	"peerType", "portUnification", "preAllocSize", "quorum.auth.*", "quorum.cnxn.threads.size", "quorumCnxnTimeoutMs", "quorumListenOnAllIPs",
+	"reconfigEnabled", "request_*", "requestStale*", "requestThrottle*", "requireKerberosConfig", "sasl.serverconfig", "secureClientPort",
+	"secureClientPortAddress", "security.auth_to_local", "serializeLastProcessedZxid.enabled", "serverCnxnFactory",
+	"sessionRequireClientSASLAuth", "snapshot.*", "snapshotSizeFactor", "ssl.*", "sslQuorum", "sslQuorumReloadCertFiles", "standaloneEnabled",
+	"superUser", "syncEnabled", "tcpKeepAlive", "throttled_op_wait_time", "throttledOpWaitTime", "traceFile", "txnLogSizeLimitInKb",
+	"watcherClean*", "watchManagerName", "X509AuthenticationProvider.superUser"}
 
 // notHonoured are ignored keys whose absence an operator would notice: the warning says so more loudly.
 var notHonoured = map[string]string{
 	"ssl.*": "TLS is not there yet", "secureClientPort": "TLS is not there yet", "sslQuorum": "TLS is not there yet",
 	"authProvider.*": "no further authentication provider is there yet", "peerType": "the role comes from the server.N line",
 	"dynamicConfigFile":            "put the server.N lines into this file",
-	"sessionRequireClientSASLAuth": "SASL is not there yet", "quorum.auth.*": "peers do not authenticate each other yet",
+	"sessionRequireClientSASLAuth": "SASL is not there yet", "superUser": "SASL is not there yet", "quorum.auth.*": "peers do not authenticate each other yet",
+	"X509AuthenticationProvider.superUser":   "TLS is not there yet",
+	"enforce.auth.*":                         "no client has to authenticate",
+	"ensembleAuthName":                       "the scheme ensemble is not there",
+	"audit.*":                                "no audit log is written",
+	"DigestAuthenticationProvider.digestAlg": "digests are those of SHA-1", "DigestAuthenticationProvider.enabled": "digest is always there",
 }
 
 // setters read one value each.

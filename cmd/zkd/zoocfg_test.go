@@ -45,6 +45,35 @@ server.2=[::1]:2888:3888:participant;127.0.0.1:2182
 	require.Contains(t, c.Warnings[1], "two voters")
 }
 
+// A zoo.cfg of 3.9.5 is read, whatever stands in it: a key that does nothing here warns. Some names of each group, as its manual or its
+// code has them.
+func TestKeysOfTheOriginalAreNoFaults(t *testing.T) {
+	for _, key := range strings.Fields(`admin.enableServer admin.rateLimiterIntervalInMS allowSaslFailedClients audit.enable audit.impl.class
+		authProvider.1 bitHashCacheSize client.certReload clientTcpKeepAlive connectToLearnerMasterLimit connection_throttle_tokens connectionMaxTokens
+		connectionTokenFillTime connectionTokenFillCount connectionFreezeTime connectionDropIncrease connectionDropDecrease connectionDecreaseRatio
+		datadir.autocreate db.autocreate DigestAuthenticationProvider.digestAlg DigestAuthenticationProvider.enabled electionPortBindRetry
+		emulate353TTLNodes enableEagerACLCheck enforce.auth.enabled enforce.auth.schemes ensembleAuthName fastleader.maxNotificationInterval fips-mode
+		flushDelay follower.nodelay forceSnapshotSync forward_learner_requests_to_commit_processor_disabled intBufferStartingSizeBytes
+		jute.maxbuffer.extrasize jvm.pause.monitor jvm.pause.warn-threshold.ms leader.closeSocketAsync leader.nodelay leader.maxTimeToWaitForEpoch
+		leaderConnectDelayDuringRetryMs letAnySaslUserDoX maxConcurrentDiffSyncs maxConcurrentSnapSyncs maxInProcessingDeadWatchers
+		maxTimeToWaitForEpoch maxWriteQueuePollTime messageTracker.BufferSize observerMaster.sizeLimit observerMasterPort oraclePath
+		outstandingHandshake.limit pathStats.enabled quorum.auth.enableSasl quorum.cnxn.threads.size request_stale_latency_check
+		request_throttler.shutdownTimeout request_throttle_max_requests requestStaleConnectionCheck requestThrottleLimit requestThrottleStallTime
+		requireKerberosConfig security.auth_to_local serializeLastProcessedZxid.enabled snapshot.compression.method snapshotSizeFactor
+		sslQuorumReloadCertFiles superUser throttled_op_wait_time txnLogSizeLimitInKb watcherCleanThreadsNum watcherCleanIntervalInSeconds
+		X509AuthenticationProvider.superUser`) {
+		for _, prefix := range []string{"", "zookeeper."} {
+			c, err := parseZooConfig(strings.NewReader("dataDir=/d\n" + prefix + key + "=1"))
+			require.NoError(t, err)
+			require.Len(t, c.Warnings, 1, key)
+			require.Contains(t, c.Warnings[0], key+" is known to Apache ZooKeeper and does nothing here")
+		}
+	}
+	for pattern := range notHonoured {
+		require.Contains(t, ignoredKeys, pattern)
+	}
+}
+
 func TestEveryFaultIsNamedAtOnce(t *testing.T) {
 	for _, c := range []struct{ file, want string }{
 		{"dataDir=/d\ntickTme=2000", "line 2: tickTme: unknown key; did you mean tickTime?"},
