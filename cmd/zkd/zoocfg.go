@@ -94,6 +94,8 @@ var notHonoured = map[string]string{
 	"enforce.auth.*":                         "no client has to authenticate",
 	"ensembleAuthName":                       "the scheme ensemble is not there",
 	"audit.*":                                "no audit log is written",
+	"admin.*":                                "there is no admin server",
+	"metricsProvider.*":                      "mntr has the figures",
 	"DigestAuthenticationProvider.digestAlg": "digests are those of SHA-1", "DigestAuthenticationProvider.enabled": "digest is always there",
 }
 
