@@ -24,17 +24,24 @@ var (
 	claims []net.Listener
 )
 
-// claim reports whether the port is this process's from now on. A port that was chosen is free until its server starts, and a dozen test
-// programs start servers side by side: so each claims what it chooses, by a name that one process can have in a network namespace.
-func claim(port int) bool {
-	ln, err := net.Listen("unix", fmt.Sprintf("@zkd-port-%d", port))
+// take makes the port this process's if nobody has claimed it and nobody listens there. A port that was chosen is free until its server
+// starts, and a dozen test programs start servers side by side: so each claims what it chooses, by a name that one process can have in a
+// network namespace. It claims before it looks: to look is to listen for a moment, and the server of a port that is another's may start then.
+func take(port int) error {
+	claim, err := net.Listen("unix", fmt.Sprintf("@zkd-port-%d", port))
 	if err != nil {
-		return false
+		return fmt.Errorf("claimed: %w", err)
 	}
+	ln, err := net.Listen("tcp", Addr(port))
+	if err != nil {
+		claim.Close()
+		return err
+	}
+	ln.Close()
 	mu.Lock()
 	defer mu.Unlock()
-	claims = append(claims, ln)
-	return true
+	claims = append(claims, claim)
+	return nil
 }
 
 // Free returns n different ports of 127.0.0.1 on which nobody listens now. No other call of it, in this process or another one, returns
@@ -49,15 +56,11 @@ func Free(n int) ([]int, error) {
 			return found, nil
 		}
 		port := first + rand.IntN(count)
-		ln, err := net.Listen("tcp", Addr(port))
-		if err != nil {
+		if err := take(port); err != nil {
 			last = err
 			continue
 		}
-		ln.Close()
-		if claim(port) {
-			found = append(found, port)
-		}
+		found = append(found, port)
 	}
 	return nil, fmt.Errorf("no free port from %d to %d: %w", first, first+count-1, last)
 }

@@ -2,6 +2,7 @@ package ports
 
 import (
 	"net"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -22,5 +23,18 @@ func TestFreePortsDifferAndCanBeUsed(t *testing.T) {
 		defer ln.Close()
 	}
 	require.Len(t, found, 100)
-	require.False(t, claim(found[0]), "another process would be told the same")
+	for _, p := range found {
+		require.ErrorContains(t, take(p), "claimed: ", "nobody even looks whether somebody listens: he would listen himself")
+	}
+}
+
+func TestAPortInUseIsNotClaimed(t *testing.T) {
+	found, err := Free(1)
+	require.NoError(t, err)
+	claims[len(claims)-1].Close() // as if it were another process's that has ended
+	ln, err := net.Listen("tcp", Addr(found[0]))
+	require.NoError(t, err)
+	require.ErrorIs(t, take(found[0]), syscall.EADDRINUSE)
+	require.NoError(t, ln.Close())
+	require.NoError(t, take(found[0]), "the claim was given back")
 }
