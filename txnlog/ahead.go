@@ -15,7 +15,8 @@ const (
 // In a file that is only reserved, the first write to a block changes the file's map of blocks, and every sync of such a write costs the
 // device a second write for the map, or a commit of the file system's journal. Where zeros were written, a batch changes nothing but its
 // own blocks. So a small batch that reaches what is only reserved takes some of that with it; the next ones find it written. Large
-// batches spread the cost of their own accord. A reader cannot tell written zeros from reserved ones, before or after a crash.
+// batches spread the cost of their own accord. On a file system that copies on write the zeros would use up the space that was reserved for
+// the batch, and gain nothing. A reader cannot tell written zeros from reserved ones, before or after a crash.
 func (l *Log) withZeros(off int64) []byte {
 	n := int64(len(l.buf))
 	end := off + n

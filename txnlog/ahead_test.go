@@ -13,8 +13,11 @@ import (
 // recorder notes what is written to files.
 type recorder struct {
 	env.Disk
-	wrote [][2]int64 // offset, length
+	copies bool
+	wrote  [][2]int64 // offset, length
 }
+
+func (r *recorder) InPlace(path string) bool { return !r.copies && r.Disk.InPlace(path) }
 
 type recordedFile struct {
 	env.File
@@ -77,5 +80,19 @@ func TestWritesAhead(t *testing.T) {
 	end, _ := l.End()
 	want, _ := h.end()
 	require.Equal(t, want, end, "zeros behind the last batch are no batch")
+	require.NoError(t, l.Close())
+}
+
+func TestWritesNothingAheadWhereItCopies(t *testing.T) {
+	disk := &recorder{Disk: newDisk(), copies: true}
+	l, _, err := txnlog.Open(txnlog.Config{Disk: disk, Dir: dir, SegmentBytes: 32 * sector}, txnlog.Start{Generation: 1},
+		func(txn.Record, bool) error { return nil })
+	require.NoError(t, err)
+	var h history
+	for range 100 { // several segments
+		disk.wrote = nil
+		require.NoError(t, l.Append(h.make(1, 100, 1), 0))
+		require.EqualValues(t, sector, disk.wrote[len(disk.wrote)-1][1])
+	}
 	require.NoError(t, l.Close())
 }

@@ -2,6 +2,7 @@ package txnlog
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/zkd-project/zkd/internal/env"
 	"github.com/zkd-project/zkd/txn"
@@ -110,6 +111,9 @@ func (l *Log) adopt(segs []*segment, f env.File, end txn.Zxid, chain uint64, seq
 		l.f.Close()
 	}
 	l.f, l.size, l.ahead, l.seq, l.crc, l.hint, l.proved = f, size, 0, seq, crc, min(l.hint, end), false
+	if !l.disk.InPlace(l.dir) {
+		l.ahead = math.MaxInt64
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.segs, l.end, l.chain = segs, end, chain

@@ -33,6 +33,9 @@ type Disk interface {
 	SyncDir(path string) error
 	// Free returns the bytes that may still be written to the file system that holds path.
 	Free(path string) (int64, error)
+	// InPlace reports whether the file system that holds path writes over a file's bytes where they are. One that copies on write needs
+	// new space for that, reserved or not.
+	InPlace(path string) bool
 	// Lock takes the exclusive lock of a file, made if missing, until Close of the result or the end of the process;
 	// ErrLocked if another process has it.
 	Lock(path string) (io.Closer, error)

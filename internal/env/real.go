@@ -122,6 +122,15 @@ func (OSDisk) Free(path string) (int64, error) {
 	return int64(st.Bavail) * st.Bsize, nil
 }
 
+// copying are the file systems that write nothing in place.
+var copying = []int64{unix.BTRFS_SUPER_MAGIC, 0x2fc12fc1 /* ZFS */, 0xca451a4e /* bcachefs */, 0x3434 /* NILFS2 */}
+
+// InPlace implements Disk. A file system that cannot be asked is taken for one that copies.
+func (OSDisk) InPlace(path string) bool {
+	var st unix.Statfs_t
+	return unix.Statfs(path, &st) == nil && !slices.Contains(copying, int64(st.Type))
+}
+
 // Lock implements Disk.
 func (OSDisk) Lock(path string) (io.Closer, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)

@@ -484,6 +484,9 @@ func (d *Disk) SyncDir(path string) error {
 	return nil
 }
 
+// InPlace implements env.Disk.
+func (d *Disk) InPlace(string) bool { return true }
+
 // Free implements env.Disk.
 func (d *Disk) Free(string) (int64, error) {
 	d.mu.Lock()
