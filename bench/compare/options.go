@@ -49,7 +49,7 @@ func parseOptions(args []string, stderr io.Writer) (*options, error) {
 	fs.StringVar(&o.jsonOut, "json", "", "write every sample to this file")
 	fs.StringVar(&o.mdOut, "md", "", "write the table to this file in Markdown")
 	fs.StringVar(&o.svgOut, "svg", "", "write plots into this folder")
-	fs.StringVar(&o.from, "from", "", "run nothing; take the samples of this file")
+	fs.StringVar(&o.from, "from", "", "run nothing; take the samples of these files, separated by commas")
 	if err := fs.Parse(args); err != nil {
 		return nil, err
 	}

@@ -16,10 +16,24 @@ import (
 // record is the file that -json writes and -from reads.
 type record struct {
 	Machine string   `json:"machine"`
+	Runs    []launch `json:"runs"`
+	Samples []sample `json:"samples"`
+}
+
+// launch is one start of the program.
+type launch struct {
 	Date    string   `json:"date"`
 	Command []string `json:"command"`
 	Fsync   float64  `json:"fsyncMicros"` // one append and fdatasync of 1 KiB, median
-	Samples []sample `json:"samples"`
+}
+
+// fsync is the largest of the runs' times of an append and fdatasync.
+func (rec *record) fsync() float64 {
+	most := 0.0
+	for _, r := range rec.Runs {
+		most = max(most, r.Fsync)
+	}
+	return most
 }
 
 // compare is the command without subcommand; it returns the exit code.
@@ -40,7 +54,7 @@ func compare(ctx context.Context, args []string) int {
 	}
 	rec, failed := &record{}, error(nil)
 	if o.from != "" {
-		rec, err = readRecord(o.from)
+		rec, err = readRecords(o.from)
 	} else {
 		rec, failed, err = measure(ctx, o, args)
 	}
@@ -66,16 +80,32 @@ func (rec *record) save(name string) error {
 	return os.WriteFile(name, append(b, '\n'), 0o644)
 }
 
-func readRecord(name string) (*record, error) {
-	b, err := os.ReadFile(name)
-	if err != nil {
-		return nil, err
+// readRecords reads files, separated by commas, as one record. They must come from one machine.
+func readRecords(names string) (*record, error) {
+	var sum *record
+	for _, name := range split(names) {
+		b, err := os.ReadFile(name)
+		if err != nil {
+			return nil, err
+		}
+		rec := &record{}
+		if err := json.Unmarshal(b, rec); err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		switch {
+		case sum == nil:
+			sum = rec
+		case sum.Machine != rec.Machine:
+			return nil, fmt.Errorf("%s is of another machine: %s, not %s", name, rec.Machine, sum.Machine)
+		default:
+			sum.Runs = append(sum.Runs, rec.Runs...)
+			sum.Samples = append(sum.Samples, rec.Samples...)
+		}
 	}
-	rec := &record{}
-	if err := json.Unmarshal(b, rec); err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
+	if sum == nil {
+		return nil, errors.New("-from names no file")
 	}
-	return rec, nil
+	return sum, nil
 }
 
 // measure runs everything. failed joins the rows that could not be measured; err means that nothing was.
@@ -96,10 +126,11 @@ func measure(ctx context.Context, o *options, args []string) (rec *record, faile
 	if err != nil {
 		return nil, nil, err
 	}
-	rec = &record{Machine: machine(), Date: time.Now().UTC().Format(time.DateTime), Command: args}
-	if rec.Fsync, err = syncTime(b.dir); err != nil {
+	this := launch{Date: time.Now().UTC().Format(time.DateTime), Command: args}
+	if this.Fsync, err = syncTime(b.dir); err != nil {
 		return nil, nil, err
 	}
+	rec = &record{Machine: machine(), Runs: []launch{this}}
 	b.put = func(s sample) {
 		rec.Samples = append(rec.Samples, s)
 		fmt.Fprintf(os.Stderr, "%s  %-16s %-6s %s %s%s\n", time.Now().Format(time.TimeOnly), s.Row, s.System, s.Metric, withUnit(s.Value, s.Unit),

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"path/filepath"
 	"bytes"
 	"strings"
 	"testing"
@@ -10,7 +11,7 @@ import (
 )
 
 func testRecord() *record {
-	rec := &record{Fsync: 100, Machine: "here", Date: "today"}
+	rec := &record{Machine: "here", Runs: []launch{{Fsync: 100, Date: "today"}}}
 	add := func(row, system, metric, unit string, values ...float64) {
 		for i, v := range values {
 			rec.Samples = append(rec.Samples, sample{Row: row, System: system, Metric: metric, Unit: unit, Round: i, Value: v})
@@ -114,5 +115,25 @@ func TestOptionsThatMakeNoSenseAreRefused(t *testing.T) {
 	require.NoError(t, err)
 	require.Greater(t, len(rows), 3)
 	_, err = (&options{rows: []string{"nothing"}}).choose()
+	require.Error(t, err)
+}
+
+func TestRecordsAreReadAsOne(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name string, rec *record) string {
+		name = filepath.Join(dir, name)
+		require.NoError(t, rec.save(name))
+		return name
+	}
+	a := write("a", &record{Machine: "here", Runs: []launch{{Date: "today", Fsync: 100}}, Samples: []sample{{Row: "get-1x1", Value: 1}}})
+	b := write("b", &record{Machine: "here", Runs: []launch{{Date: "later", Fsync: 120}}, Samples: []sample{{Row: "get-1x1", Value: 3}}})
+	rec, err := readRecords(a + "," + b)
+	require.NoError(t, err)
+	require.Equal(t, []sample{{Row: "get-1x1", Value: 1}, {Row: "get-1x1", Value: 3}}, rec.Samples)
+	require.Len(t, rec.Runs, 2)
+	require.EqualValues(t, 120, rec.fsync())
+	_, err = readRecords(a + "," + write("c", &record{Machine: "there"}))
+	require.ErrorContains(t, err, "another machine")
+	_, err = readRecords(a + "," + filepath.Join(dir, "none"))
 	require.Error(t, err)
 }
