@@ -1,8 +1,8 @@
 package main
 
 import (
-	"path/filepath"
 	"bytes"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
