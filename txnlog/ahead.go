@@ -6,8 +6,9 @@ const (
 	// aheadBytes is how much is written ahead at most, and aheadShare what share of a segment.
 	aheadBytes = 256 << 10
 	aheadShare = 16
-	// smallBatch is the largest batch that is worth it.
+	// smallBatch is the largest batch that is worth it, and smallRun how many of them in a row: zeros before a large one are a waste.
 	smallBatch = 64 << 10
+	smallRun   = 8
 )
 
 // withZeros returns the batch in l.buf, to be written at off, and now and then zeros behind it.
@@ -19,13 +20,16 @@ const (
 // the batch, and gain nothing. A reader cannot tell written zeros from reserved ones, before or after a crash.
 func (l *Log) withZeros(off int64) []byte {
 	n := int64(len(l.buf))
+	if l.small++; n > smallBatch {
+		l.small = 0
+	}
 	end := off + n
 	if end <= l.ahead {
 		return l.buf
 	}
 	l.ahead = end
 	zeros := min(aheadBytes, roundUp(l.size/aheadShare), l.size-end)
-	if n > smallBatch || zeros <= 0 {
+	if l.small < smallRun || zeros <= 0 {
 		return l.buf
 	}
 	l.ahead += zeros

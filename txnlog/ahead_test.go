@@ -39,8 +39,8 @@ func (f recordedFile) WriteAt(b []byte, off int64) (int, error) {
 	return f.File.WriteAt(b, off)
 }
 
-// A small batch that reaches untouched space writes zeros behind itself, once for all that fit into them; a large one does not, and nobody
-// writes past the segment's end.
+// A small batch behind other small ones that reaches untouched space writes zeros behind itself, once for all that fit into them; a large
+// one does not, nor do the next ones, and nobody writes past the segment's end.
 func TestWritesAhead(t *testing.T) {
 	const size = 256 * sector // of a segment; a sixteenth of it is written ahead
 	disk := &recorder{Disk: newDisk()}
@@ -57,12 +57,20 @@ func TestWritesAhead(t *testing.T) {
 		require.Equal(t, [][2]int64{{at, want}}, disk.wrote)
 		at += (int64(bytes) + sector) / sector * sector
 	}
-	appends(100, 17*sector)
-	for range 16 {
-		appends(100, sector)
+	fewSmall := func() {
+		for range 7 {
+			appends(100, sector)
+		}
 	}
-	appends(100, 17*sector)
-	appends(70_000, 18*sector) // beyond what was written ahead, and large
+	fewSmall()
+	for range 2 {
+		appends(100, 17*sector)
+		for range 16 {
+			appends(100, sector)
+		}
+	}
+	appends(70_000, 18*sector) // large
+	fewSmall()
 	appends(100, 17*sector)
 	appends(60_000, 15*sector) // within
 	appends(60_000, 31*sector)

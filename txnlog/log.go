@@ -23,6 +23,7 @@ type Log struct {
 	hint   txn.Zxid // largest commit hint written
 	proved bool     // the last batch has nothing that a confirm would prove
 	buf    []byte
+	small  int   // batches since the last large one
 	ahead  int64 // offset up to which the active segment's file was written, if only with zeros; beyond any size where that gains nothing
 
 	mu    sync.Mutex // guards what follows; the writer, who alone changes it, reads it without
