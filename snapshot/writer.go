@@ -16,9 +16,14 @@ type temp struct {
 	path  string
 	file  env.File // nil once it was closed
 	at    int64    // bytes written
+	safe  int64    // of them synced
 	err   error    // sticky
 	done  bool     // synced and read back
 }
+
+// syncEvery is how much is written between two syncs. What waits in the page cache goes to the disk at some moment, all of it, and the log's
+// next sync behind it: with a second's worth of snapshot that is half a second in which nothing is acknowledged.
+const syncEvery = 2 << 20
 
 func (t *temp) write(b []byte) error {
 	if t.err != nil {
@@ -28,6 +33,17 @@ func (t *temp) write(b []byte) error {
 		return t.fail(fmt.Errorf("write snapshot %v: %w", t.zxid, err))
 	}
 	t.at += int64(len(b))
+	if t.at-t.safe < syncEvery {
+		return nil
+	}
+	return t.sync()
+}
+
+func (t *temp) sync() error {
+	if err := t.file.Sync(); err != nil {
+		return t.fail(fmt.Errorf("sync snapshot %v: %w", t.zxid, err))
+	}
+	t.safe = t.at
 	return nil
 }
 
@@ -45,8 +61,8 @@ func (t *temp) seal() error {
 		t.done = true
 		return nil
 	}
-	if err := t.file.Sync(); err != nil {
-		return t.fail(fmt.Errorf("sync snapshot %v: %w", t.zxid, err))
+	if err := t.sync(); err != nil {
+		return err
 	}
 	r, err := newReader(t.file, t.at, t.path, t.zxid)
 	if err == nil {
