@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/zkd-project/zkd/internal/env"
 	"github.com/zkd-project/zkd/internal/simdisk"
 	"github.com/zkd-project/zkd/snapshot"
 	"github.com/zkd-project/zkd/txn"
@@ -312,6 +313,48 @@ func TestRemoveNewerThanRemovesTheNewestFirst(t *testing.T) {
 		require.ErrorIs(t, s.RemoveNewerThan(1), boom)
 		require.Equal(t, []txn.Zxid{4, 3, 2, 1}[step-1:], zxids(t, s))
 	}
+}
+
+// hoard notes how much of a file ever waited for a sync.
+type hoard struct {
+	env.Disk
+	most int64
+}
+
+type hoarded struct {
+	env.File
+	of      *hoard
+	waiting int64
+}
+
+func (h *hoard) Create(path string) (env.File, error) {
+	f, err := h.Disk.Create(path)
+	return &hoarded{File: f, of: h}, err
+}
+
+func (f *hoarded) WriteAt(b []byte, off int64) (int, error) {
+	f.waiting += int64(len(b))
+	f.of.most = max(f.of.most, f.waiting)
+	return f.File.WriteAt(b, off)
+}
+
+func (f *hoarded) Sync() error {
+	f.waiting = 0
+	return f.File.Sync()
+}
+
+// The log's sync waits behind what a snapshot has left in the page cache: never much.
+func TestLittleWaitsForASync(t *testing.T) {
+	disk := &hoard{Disk: simdisk.NewDisk(0)}
+	require.NoError(t, disk.MkdirAll(dir))
+	s, err := snapshot.Open(snapshot.Config{Disk: disk, Dir: dir})
+	require.NoError(t, err)
+	write(t, s, 7, content(10<<20))
+	require.Less(t, disk.most, int64(3<<20))
+	require.Greater(t, disk.most, int64(1<<20))
+	got, err := read(s, 7)
+	require.NoError(t, err)
+	require.Len(t, got, 10<<20)
 }
 
 func TestPaceSeesEveryBlock(t *testing.T) {
