@@ -23,7 +23,19 @@ func TestBackPressureByBytes(t *testing.T) {
 	s := serving(t, func(c *Config) { c.OutstandingBytes = 64 << 10 })
 	c := s.connect()
 	s.stall()
-	go func() {
+	flood(t, s, c, n, size)
+	require.EqualValues(t, 3, s.rep.outstanding.Load())
+	s.unstall()
+	for i := range int32(n) {
+		require.Equal(t, i, c.reply().Xid)
+	}
+	require.Zero(t, s.rep.outstandingBytes.Load())
+}
+
+// flood has a client send n sets of size bytes, and returns when the server has taken in as many as it will.
+func flood(t *testing.T, s *solo, c *client, n, size int) {
+	t.Helper()
+	go func() { // ends with the connection, or with the last set
 		for i := range int32(n) {
 			if _, err := c.nc.Write(request(i, proto.OpSetData, &proto.SetDataRequest{Path: "/", Data: make([]byte, size), Version: -1})); err != nil {
 				return
@@ -34,14 +46,8 @@ func TestBackPressureByBytes(t *testing.T) {
 	require.Eventually(t, func() bool {
 		conn.mu.Lock()
 		defer conn.mu.Unlock()
-		return conn.crowded()
+		return conn.q.len() == n || conn.crowded()
 	}, patience, time.Millisecond)
-	require.EqualValues(t, 3, s.rep.outstanding.Load())
-	s.unstall()
-	for i := range int32(n) {
-		require.Equal(t, i, c.reply().Xid)
-	}
-	require.Zero(t, s.rep.outstandingBytes.Load())
 }
 
 // One client's writes go out in portions, so that those of others do not wait behind all of them.
@@ -52,19 +58,7 @@ func TestWritesGoOutInPortions(t *testing.T) {
 			s := serving(t, nil)
 			c := s.connect()
 			s.stall()
-			go func() {
-				for i := range int32(n) {
-					if _, err := c.nc.Write(request(i, proto.OpSetData, &proto.SetDataRequest{Path: "/", Data: make([]byte, size), Version: -1})); err != nil {
-						return
-					}
-				}
-			}()
-			conn := s.rep.reg.bySession(txn.SessionID(c.SessionID))
-			require.Eventually(t, func() bool {
-				conn.mu.Lock()
-				defer conn.mu.Unlock()
-				return conn.q.len() == n || conn.crowded()
-			}, patience, time.Millisecond)
+			flood(t, s, c, n, size)
 			require.Equal(t, together, s.rep.outstanding.Load())
 			s.unstall()
 			for i := range int32(n) {
