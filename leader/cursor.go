@@ -54,7 +54,7 @@ func (l *Leader) streamAll() {
 
 // stream moves one cursor as far as window and memory go, and puts NEWLEADER where the initial history ends.
 func (l *Leader) stream(x *learner) {
-	for !x.gone && (x.cursor == cursorStream || x.cursor == cursorPaused) {
+	for l.leave == nil && !x.gone && (x.cursor == cursorStream || x.cursor == cursorPaused) { // a leader that is broken moves no cursor
 		limit := l.limit(x)
 		if !x.newLeader {
 			limit = x.end.Zxid
