@@ -28,6 +28,9 @@ func (l *Leader) admit(x *learner, reqs []txn.Request) {
 		return
 	}
 	why := l.closed()
+	if why == txn.RefusedTransferring && l.park(x, reqs) {
+		return
+	}
 	n := 0
 	if why == txn.NotRefused {
 		n = l.room(reqs)

@@ -27,14 +27,37 @@ func (l *Leader) discover() {
 	}
 }
 
+// promiseEarly writes Ea = Ec+1 while the supporters are still on their way: as a rule that is the epoch (ADR 0017). Only where nothing above Ec is
+// promised: Ec was claimed because a quorum had promised it, so whatever is established later is at least Ec+1, and an attempt that fails
+// leaves nothing behind that keeps this server from following it.
+func (l *Leader) promiseEarly() {
+	h := l.local.Hard
+	if h.Accepted != h.Current || h.ClusterID == 0 || h.Recovering || h.Accepted >= txn.MaxEpoch || mutant.On("R-20") {
+		return
+	}
+	l.early = h.Accepted + 1
+	l.promise(l.early)
+}
+
+func (l *Leader) promise(e txn.Epoch) {
+	h := l.local.Hard
+	h.Accepted, h.AcceptedLeader = e, l.self
+	if h.ClusterID == 0 {
+		h.ClusterID = l.cfg.ClusterID
+	}
+	l.promiseID = l.local.SaveHard(l.now, h)
+}
+
 // chooseEpoch waits for a quorum of FOLLOWERINFO and goes one above everything that any voter has promised. A voter
 // that does not count may still push the number up: that is harmless, and it could not follow otherwise.
 func (l *Leader) chooseEpoch() {
 	if !l.quorum(true, (*learner).trusted) {
 		return
 	}
-	h := l.local.Hard
-	top := h.Accepted
+	top := l.local.Hard.Accepted
+	if l.early != 0 {
+		top = l.early - 1
+	}
 	for _, x := range l.learners {
 		if !x.gone && x.voter {
 			top = max(top, x.info.Accepted)
@@ -48,11 +71,9 @@ func (l *Leader) chooseEpoch() {
 	if mutant.On("R-20") {
 		l.epoch = max(top, 1)
 	}
-	h.Accepted, h.AcceptedLeader = l.epoch, l.self
-	if h.ClusterID == 0 {
-		h.ClusterID = l.cfg.ClusterID
+	if l.epoch != l.early {
+		l.promise(l.epoch)
 	}
-	l.promiseID = l.local.SaveHard(l.now, h)
 	l.waitFrom = l.now
 }
 

@@ -88,6 +88,37 @@ func (l *Leader) startDrain(d *drain) {
 	l.note(zab.Note{Message: zab.NoteHandover, Peer: d.target, Zxid: l.local.Hist.End.Zxid, Reason: d.why})
 }
 
+// parked is requests that came while this server drains, in the order in which they came.
+type parked struct {
+	from *learner // nil: of this server's own clients
+	reqs []txn.Request
+}
+
+// park keeps requests until it is clear whether this server goes on leading; false if there is no room. A client that is refused comes again at once,
+// hundreds of times while a slow disk finishes what is outstanding. If leadership does end, nothing is said: their connections are closed
+// with all that has something under way.
+func (l *Leader) park(from *learner, reqs []txn.Request) bool {
+	if l.drain == nil || len(l.parked) >= l.cfg.MaxPending || l.parkedBytes >= l.cfg.MaxPendingBytes {
+		return false
+	}
+	l.parked = append(l.parked, parked{from, reqs})
+	for i := range reqs {
+		l.parkedBytes += reqs[i].Size()
+	}
+	return true
+}
+
+// unpark takes them in when the handover was given up.
+func (l *Leader) unpark() {
+	list := l.parked
+	l.parked, l.parkedBytes = nil, 0
+	for _, w := range list {
+		if w.from == nil || !w.from.gone {
+			l.admit(w.from, w.reqs)
+		}
+	}
+}
+
 // raised reports whether the promise that the next epoch must be above is on disk.
 func (l *Leader) raised(d *drain) bool {
 	h := l.local.Hard
@@ -151,6 +182,7 @@ func (l *Leader) drainOn() {
 	default:
 		l.drain = nil
 		l.note(zab.Note{Level: zab.Warn, Message: zab.NoteHandover, Peer: d.target, Reason: fmt.Sprintf("given up after %v", l.cfg.HandoverLimit)})
+		l.unpark()
 	}
 }
 

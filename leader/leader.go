@@ -24,8 +24,9 @@ type Leader struct {
 	leave *zab.Leave
 
 	// Discovery and synchronisation.
+	early     txn.Epoch // promised on entry, before a quorum has come; 0: nothing was
 	epoch     txn.Epoch // 0 until chosen
-	promiseID uint64    // disk operation of Ea = epoch
+	promiseID uint64    // disk operation of Ea = epoch, before that of Ea = early
 	claimID   uint64    // disk operation of Ec = epoch
 	told      bool      // Ea is durable, LEADERINFO may leave
 	waitFrom  zab.Instant
@@ -50,7 +51,11 @@ type Leader struct {
 	drain  *drain
 	stuck  stuck
 	doubts doubts
-	stats  struct{ diff, trunc, snap uint64 }
+
+	parked      []parked
+	parkedBytes int
+
+	stats struct{ diff, trunc, snap uint64 }
 }
 
 // batch is records that were proposed together and are not all committed.
@@ -70,6 +75,7 @@ func New(local *zab.Local, fx *zab.Effects, now zab.Instant) *Leader {
 		rejects: map[zab.ServerID]int{},
 	}
 	l.pulse.start(now)
+	l.promiseEarly()
 	l.advance()
 	l.due = l.Deadline()
 	return l

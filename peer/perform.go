@@ -113,6 +113,7 @@ func (p *Peer) closeStream(fx zab.Close) {
 		bye := fx.Bye
 		s.send(0, &bye)
 	}
+	s.writeHere() // a handover is waited for, and the stream's writer would have to be woken first
 	s.end()
 }
 

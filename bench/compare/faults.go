@@ -73,7 +73,7 @@ func (r *runner) failOnce(ctx context.Context, sig syscall.Signal) error {
 	if err := victim.signal(sig); err != nil {
 		return err
 	}
-	first, last, gap, lost, err := awaitWrites(ctx, probes, at)
+	first, last, gap, lost, err := awaitWrites(ctx, probes, at, time.Now())
 	if err != nil {
 		return err
 	}
@@ -92,14 +92,16 @@ func millis(d time.Duration) float64 { return float64(d) / float64(time.Millisec
 // watchFor is how long the writes are looked at after the fault, at least.
 const watchFor = time.Second
 
-// awaitWrites waits until every probe has had a write acknowledged that it sent after the fault. first and last are when the first and
-// the last probe had that; gap is the longest time without any acknowledgement from just before the fault on.
-func awaitWrites(ctx context.Context, probes []*load.Probe, fault time.Time) (first, last, gap time.Duration, lost int, err error) {
+// awaitWrites waits until every probe has had a write acknowledged that it sent after the fault, and one that it sent after the process had
+// ended. first and last are when the first and the last probe had the former; gap is the longest time without any acknowledgement from just
+// before the fault until all had the latter: what a busy disk does to writes later on is not the fault's.
+func awaitWrites(ctx context.Context, probes []*load.Probe, fault, ended time.Time) (first, last, gap time.Duration, lost int, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, faultLimit, errors.New("writes do not come back"))
 	defer cancel()
 	for {
 		var got []time.Time // when each probe had its first
 		var all []time.Time
+		through, over := 0, ended
 		lost = 0
 		for _, p := range probes {
 			acks, gone := p.Since(fault.Add(-100 * time.Millisecond))
@@ -110,11 +112,18 @@ func awaitWrites(ctx context.Context, probes []*load.Probe, fault time.Time) (fi
 			if i >= 0 {
 				got = append(got, acks[i].Got)
 			}
+			if i := slices.IndexFunc(acks, func(a load.Ack) bool { return a.Sent.After(ended) }); i >= 0 {
+				through++
+				if acks[i].Got.After(over) {
+					over = acks[i].Got
+				}
+			}
 			for _, a := range acks {
 				all = append(all, a.Got)
 			}
 		}
-		if len(got)+lost >= len(probes) && time.Since(fault) > watchFor {
+		if min(len(got), through)+lost >= len(probes) && time.Since(fault) > watchFor {
+			all = slices.DeleteFunc(all, func(t time.Time) bool { return t.After(over) })
 			slices.SortFunc(got, time.Time.Compare)
 			slices.SortFunc(all, time.Time.Compare)
 			if len(got) == 0 {
