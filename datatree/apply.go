@@ -3,6 +3,7 @@ package datatree
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/zkd-project/zkd/proto"
 	"github.com/zkd-project/zkd/txn"
@@ -30,33 +31,53 @@ func unfit(what, path string) error { return fmt.Errorf("%w: %s %s", ErrUnfit, w
 // Create puts a node in; millis is the transaction's time. It returns the node's Stat
 // before quotas are charged, which may change its data.
 func (t *Tree) Create(zxid txn.Zxid, millis int64, c *txn.Create, events Events) (proto.Stat, Events, error) {
-	parent := t.nodes.get(proto.Parent(c.Path))
+	parent, hash := t.parentOf(c.Path), t.nodes.hash(c.Path)
 	switch {
 	case proto.ValidatePath(c.Path) != nil:
 		return proto.Stat{}, events, unfit("create of", c.Path)
-	case t.nodes.get(c.Path) != nil:
+	case t.nodes.getHashed(c.Path, hash) != nil:
 		return proto.Stat{}, events, unfit("create of existing", c.Path)
 	case parent == nil:
 		return proto.Stat{}, events, unfit("create without a parent of", c.Path)
 	case parent.Ephemeral():
 		return proto.Stat{}, events, unfit("create below an ephemeral of", c.Path)
 	}
-	n := newNode(c.Path, c.Data, t.lists.intern(c.ACL))
+	n := newNode(c.Path, c.Data, t.intern(c.ACL))
 	n.czxid, n.mzxid, n.pzxid = zxid, zxid, zxid
 	n.ctime, n.mtime = millis, millis
 	n.owner = c.Owner
-	t.add(n)
+	t.add(n, hash)
 
-	parent = t.change(parent, func(p *Node) {
+	t.parent = t.change(parent, func(p *Node) {
 		p.numChildren++
 		if c.ParentCversion > p.cversion { // at the end of the numbers both stand still, as in ZooKeeper
 			p.cversion = c.ParentCversion
 			p.pzxid = max(p.pzxid, zxid)
 		}
 	})
+	parent = t.parent
 	stat := n.Stat()
 	t.quotaCreated(n)
 	return stat, events.add(proto.EventNodeCreated, n).add(proto.EventNodeChildrenChanged, parent), nil
+}
+
+// parentOf finds the node that path is to be a child of. Creates often follow each other below one parent.
+func (t *Tree) parentOf(path string) *Node {
+	parent := proto.Parent(path)
+	if t.parent == nil || t.parent.Path() != parent {
+		t.parent = t.nodes.get(parent)
+	}
+	return t.parent
+}
+
+// intern is the lists' intern. Creates often have one ACL.
+func (t *Tree) intern(acl []proto.ACL) *aclList {
+	if s := t.list; s != nil && s.refs > 0 && len(acl) > 0 && slices.Equal(s.acl, acl) {
+		s.refs++
+		return s
+	}
+	t.list = t.lists.intern(acl)
+	return t.list
 }
 
 // Delete takes a node without children out.
@@ -113,7 +134,7 @@ func (t *Tree) SetACL(s *txn.SetACL) (proto.Stat, error) {
 		return proto.Stat{}, unfit("setACL of missing", s.Path)
 	}
 	was := n.acl
-	n = t.change(n, func(n *Node) { n.acl, n.aversion = t.lists.intern(s.ACL), s.Aversion })
+	n = t.change(n, func(n *Node) { n.acl, n.aversion = t.intern(s.ACL), s.Aversion })
 	t.lists.release(was)
 	return n.Stat(), nil
 }

@@ -99,7 +99,7 @@ func BenchmarkTree(b *testing.B) {
 	})
 	b.Run("load", func(b *testing.B) {
 		for b.Loop() {
-			l := NewLoader()
+			l := NewLoader(nil)
 			for _, blk := range blocks {
 				if err := l.Add(blk); err != nil {
 					b.Fatal(err)

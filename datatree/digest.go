@@ -12,16 +12,23 @@ const (
 )
 
 // nodeDigest is what a node adds to the tree's digest: CRC-32 over path (the root's is empty), data and the stored fields,
-// and nothing for a node below /zookeeper. It copies the node into one buffer because the checksum wants bytes in one piece.
-func (t *Tree) nodeDigest(n *Node) uint64 {
+// and nothing for a node below /zookeeper.
+func (t *Tree) nodeDigest(n *Node) (sum uint64) {
+	sum, t.scratch = nodeDigest(n, t.scratch)
+	return sum
+}
+
+// nodeDigest copies the node into one buffer, scratch if that is large enough, because the checksum wants bytes in one piece. It returns the
+// buffer for the next call.
+func nodeDigest(n *Node, scratch []byte) (uint64, []byte) {
 	if strings.HasPrefix(n.Path(), systemPrefix) {
-		return 0
+		return 0, scratch
 	}
 	payload := n.payload
 	if n.parentLen&^nullData == 0 {
 		payload = payload[n.pathLen:]
 	}
-	b := append(t.scratch[:0], payload...)
+	b := append(scratch[:0], payload...)
 	b = binary.BigEndian.AppendUint64(b, uint64(n.czxid))
 	b = binary.BigEndian.AppendUint64(b, uint64(n.mzxid))
 	b = binary.BigEndian.AppendUint64(b, uint64(n.pzxid))
@@ -32,7 +39,7 @@ func (t *Tree) nodeDigest(n *Node) uint64 {
 	b = binary.BigEndian.AppendUint32(b, uint32(n.aversion))
 	b = binary.BigEndian.AppendUint64(b, uint64(n.owner))
 	if cap(b) <= maxScratchBytes {
-		t.scratch = b
+		scratch = b
 	}
-	return uint64(crc32.ChecksumIEEE(b))
+	return uint64(crc32.ChecksumIEEE(b)), scratch
 }

@@ -63,8 +63,14 @@ func (s *shard) find(tag uint32, path string) int {
 
 func (x *index) len() int { return x.count }
 
-func (x *index) get(path string) *Node {
-	s, tag := x.place(maphash.String(x.seed, path))
+// hash is what a path is found by.
+func (x *index) hash(path string) uint64 { return maphash.String(x.seed, path) }
+
+func (x *index) get(path string) *Node { return x.getHashed(path, x.hash(path)) }
+
+// getHashed is get where the hash is known.
+func (x *index) getHashed(path string, hash uint64) *Node {
+	s, tag := x.place(hash)
 	if i := s.find(tag, path); i >= 0 {
 		return s.nodes[i]
 	}
@@ -92,55 +98,10 @@ func (x *index) put(n *Node) {
 	x.fill(s, tag, n)
 }
 
-// enter is put for a node whose path is not there.
-func (x *index) enter(n *Node) {
-	s, tag := x.place(maphash.String(x.seed, n.Path()))
+// enter is put for a node whose path is not there; hash is the path's.
+func (x *index) enter(n *Node, hash uint64) {
+	s, tag := x.place(hash)
 	x.fill(s, tag, n)
-}
-
-// staging fills an index shard by shard: a shard fits into the processor's cache, the whole does not. What is staged is not found.
-type staging struct {
-	x      *index
-	shards [1 << shardBits][]staged
-}
-
-type staged struct {
-	tag uint32
-	n   *Node
-}
-
-const stagedNodes = 64 // of one shard
-
-func (g *staging) enter(n *Node) {
-	hash := maphash.String(g.x.seed, n.Path())
-	i := hash >> (64 - shardBits)
-	_, tag := g.x.place(hash)
-	if g.shards[i] == nil {
-		g.shards[i] = make([]staged, 0, stagedNodes)
-	}
-	g.shards[i] = append(g.shards[i], staged{tag, n})
-	if len(g.shards[i]) == stagedNodes {
-		g.flush(i)
-	}
-}
-
-func (g *staging) flush(i uint64) {
-	for _, e := range g.shards[i] {
-		g.x.fill(&g.x.shards[i], e.tag, e.n)
-	}
-	g.shards[i] = g.shards[i][:0]
-}
-
-// get finds a node, staged or not.
-func (g *staging) get(path string) *Node {
-	g.flush(maphash.String(g.x.seed, path) >> (64 - shardBits))
-	return g.x.get(path)
-}
-
-func (g *staging) flushAll() {
-	for i := range g.shards {
-		g.flush(uint64(i))
-	}
 }
 
 func (x *index) fill(s *shard, tag uint32, n *Node) {
@@ -160,13 +121,50 @@ func (s *shard) insert(tag uint32, n *Node) {
 
 func (s *shard) grow() {
 	old := *s
-	size := max(minSlots, len(old.tags)*3/2+15) / 16 * 16
-	s.tags, s.nodes = make([]uint32, size), make([]*Node, size)
+	s.make(len(old.tags) * 3 / 2)
 	for i, tag := range old.tags {
 		if tag != 0 {
 			s.insert(tag, old.nodes[i])
 		}
 	}
+}
+
+// loadParts is into how many parts load cuts the shards; those of one part fit into the processor's cache.
+const loadParts = 16
+
+// load fills an empty index with count nodes, each of which has a path of its own.
+func (x *index) load(batches []*Batch, count int, run func(n int, do func(i int))) {
+	const shards = 1 << shardBits
+	var sizes [shards]int
+	for _, b := range batches {
+		for _, hash := range b.hashes {
+			sizes[hash>>(64-shardBits)]++
+		}
+	}
+	run(loadParts, func(part int) {
+		const each = shards / loadParts
+		for i := part * each; i < (part+1)*each; i++ {
+			x.shards[i].make(sizes[i] * 16 / 12)
+		}
+		for _, b := range batches {
+			for i, hash := range b.hashes {
+				if hash>>(64-shardBits)/each == uint64(part) {
+					s, tag := x.place(hash)
+					s.insert(tag, b.nodes[i])
+				}
+			}
+		}
+		for i := part * each; i < (part+1)*each; i++ {
+			x.shards[i].used = sizes[i]
+		}
+	})
+	x.count = count
+}
+
+// make gives an empty shard so many slots, at least.
+func (s *shard) make(slots int) {
+	size := max(minSlots, slots+15) / 16 * 16
+	s.tags, s.nodes = make([]uint32, size), make([]*Node, size)
 }
 
 // remove empties the slot of n and moves up those behind it that would not be found across the gap.

@@ -12,6 +12,8 @@ import (
 // class of 96 bytes.
 type Node struct {
 	payload             string // path, then data
+	pathLen             uint32 // beside the payload: who compares paths needs both
+	parentLen           uint32 // 0 for the root; the top bit says that the data is null
 	acl                 *aclList
 	czxid, mzxid, pzxid txn.Zxid
 	ctime, mtime        int64 // milliseconds since 1970
@@ -20,8 +22,6 @@ type Node struct {
 	cversion            int32 // number of child creates
 	aversion            int32
 	numChildren         int32
-	pathLen             uint32
-	parentLen           uint32 // 0 for the root; the top bit says that the data is null
 }
 
 const (
@@ -144,11 +144,11 @@ func (n *Node) Stat() proto.Stat {
 	return s
 }
 
-// before is the order of the B-tree: by parent, then by name. Siblings have their names at the same place.
+// before is the order of the tree: by parent, then by name. Siblings have their names at the same place.
 func before(a, b *Node) bool {
 	at, bt := a.parentLen&^nullData, b.parentLen&^nullData
-	if c := strings.Compare(a.payload[:at], b.payload[:bt]); c != 0 {
-		return c < 0
+	if a.payload[:at] != b.payload[:bt] {
+		return a.payload[:at] < b.payload[:bt]
 	}
 	return a.payload[at:a.pathLen] < b.payload[at:b.pathLen]
 }

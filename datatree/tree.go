@@ -3,19 +3,15 @@ package datatree
 import (
 	"strings"
 
-	"github.com/google/btree"
-
 	"github.com/zkd-project/zkd/proto"
 	"github.com/zkd-project/zkd/txn"
 )
 
-// degree of the B-tree: wide nodes keep the tree flat (four levels at a million znodes) and its overhead at two words a znode.
-const degree = 32
-
 // Tree is the state of all znodes after some transaction. The zero value is not usable: see New.
 type Tree struct {
 	nodes   *index
-	order   *btree.BTreeG[*Node]
+	order   order
+	later   postponed
 	lists   aclLists
 	owned   owned
 	fading  fading
@@ -25,7 +21,10 @@ type Tree struct {
 	digest  uint64
 	bytes   int64
 	scratch []byte // of the digest
-	last    *Node  // while a Loader fills the tree: known to come behind all others
+
+	// What the last create found, which the next one often wants again.
+	parent *Node    // in the tree, or nil
+	list   *aclList // of the lists if it has a reference, or nil
 }
 
 // New returns the tree of a fresh server: the root and the three reserved znodes.
@@ -41,23 +40,13 @@ func New() *Tree {
 	config.aversion = -1
 	open.refs += 2 // root, system, quota
 	for _, n := range []*Node{root, system, config, newNode("/zookeeper/quota", []byte{}, open)} {
-		t.add(n)
+		t.add(n, t.nodes.hash(n.Path()))
 	}
 	return t
 }
 
 func empty() *Tree {
-	t := &Tree{nodes: newIndex(), lists: aclLists{}, owned: owned{}, fading: fading{}, quotas: map[string]struct{}{}}
-	t.order = btree.NewG(degree, t.before)
-	return t
-}
-
-// before is the order of the B-tree. What is known need not be looked up in two strings that lie somewhere in memory.
-func (t *Tree) before(a, b *Node) bool {
-	if t.last != nil && (a == t.last || b == t.last) {
-		return a != t.last
-	}
-	return before(a, b)
+	return &Tree{nodes: newIndex(), lists: aclLists{}, owned: owned{}, fading: fading{}, quotas: map[string]struct{}{}}
 }
 
 // Get returns the node at path, nil if there is none. "" is the root, as it is for ZooKeeper's reads.
@@ -76,14 +65,15 @@ func (t *Tree) GetBytes(path []byte) *Node {
 	return t.nodes.getBytes(path)
 }
 
-// Children calls yield for each child of n in the order of their names until it returns false.
+// Children calls yield for each child of n in the order of their names until it returns false. It changes a tree that is not settled.
 func (t *Tree) Children(n *Node, yield func(child *Node) bool) {
 	parent := n.Path()
 	from := &Node{payload: parent, pathLen: n.pathLen, parentLen: n.pathLen}
 	if parent != rootPath {
 		from.payload, from.pathLen = parent+"/", n.pathLen+1
 	}
-	t.order.AscendGreaterOrEqual(from, func(child *Node) bool {
+	t.Settle(nil)
+	t.order.from(from, func(child *Node) bool {
 		return child.parent() == parent && yield(child)
 	})
 }
@@ -130,22 +120,27 @@ func (t *Tree) Owners(yield func(owner txn.SessionID, count int) bool) {
 	}
 }
 
-// add puts a node in that was not there.
-func (t *Tree) add(n *Node) {
-	t.nodes.enter(n)
-	t.attach(n)
-}
-
-// attach is add but for the index.
-func (t *Tree) attach(n *Node) {
-	t.order.ReplaceOrInsert(n)
+// add puts a node in that was not there; hash is its path's.
+func (t *Tree) add(n *Node, hash uint64) {
+	t.nodes.enter(n, hash)
+	if t.later.on {
+		t.later.fresh = append(t.later.fresh, n)
+	} else {
+		t.order.put(n)
+	}
 	t.changed = max(t.changed, n.newest())
 	t.bytes += int64(len(n.payload))
 	t.digest += t.nodeDigest(n)
+	t.enlist(n)
+}
+
+// enlist enters a node that somebody owns among those.
+func (t *Tree) enlist(n *Node) {
 	switch {
+	case n.owner == 0:
 	case n.Ephemeral():
 		t.owned.add(n.owner, strings.Clone(n.Path()))
-	case n.owner != 0:
+	default:
 		t.fading[strings.Clone(n.Path())] = struct{}{}
 	}
 }
@@ -155,11 +150,14 @@ func (t *Tree) attach(n *Node) {
 func (t *Tree) change(n *Node, edit func(n *Node)) *Node {
 	t.digest -= t.nodeDigest(n)
 	t.bytes -= int64(len(n.payload))
-	if n.newest() <= t.imaged {
+	if n.newest() <= t.imaged && !t.later.on {
 		c := *n
+		if n == t.parent {
+			t.parent = &c
+		}
 		n = &c
 		t.nodes.put(n)
-		t.order.ReplaceOrInsert(n)
+		t.order.put(n)
 	}
 	edit(n)
 	t.changed = max(t.changed, n.newest())
@@ -170,8 +168,15 @@ func (t *Tree) change(n *Node, edit func(n *Node)) *Node {
 
 // remove takes a node out.
 func (t *Tree) remove(n *Node) {
+	if n == t.parent {
+		t.parent = nil
+	}
 	t.nodes.remove(n)
-	t.order.Delete(n)
+	if t.later.on {
+		n.numChildren = removedMark
+	} else {
+		t.order.remove(n)
+	}
 	t.bytes -= int64(len(n.payload))
 	t.digest -= t.nodeDigest(n)
 	t.lists.release(n.acl)

@@ -229,7 +229,7 @@ func TestDigestOfARecordedTree(t *testing.T) {
 			owner, err := strconv.ParseUint(l.Stat.EphemeralOwner, 0, 64)
 			require.NoError(t, err)
 			n.owner = txn.SessionID(owner)
-			tree.add(n)
+			tree.add(n, tree.nodes.hash(n.Path()))
 		case "zxidDigest":
 			want = l.Digest
 		}
@@ -247,7 +247,7 @@ func blocks(tb testing.TB, i *Image) []byte {
 }
 
 func load(image *Image) (*Tree, error) {
-	l := NewLoader()
+	l := NewLoader(nil)
 	if err := image.Encode(l.Add); err != nil {
 		return nil, err
 	}
@@ -343,7 +343,7 @@ func TestLoaderRefusesWhatNoTreeIs(t *testing.T) {
 		}
 		b.ACLs = [][]proto.ACL{proto.OpenACL()}
 		change(&b)
-		l := NewLoader()
+		l := NewLoader(nil)
 		if err := l.Add(appendBlock(nil, &b)); err != nil {
 			return err
 		}
@@ -366,7 +366,7 @@ func TestLoaderRefusesWhatNoTreeIs(t *testing.T) {
 		require.ErrorIs(t, first(change), ErrEncoding, name)
 	}
 	require.NoError(t, first(func(*block) {}))
-	require.ErrorIs(t, NewLoader().Add([]byte("nonsense")), ErrEncoding)
+	require.ErrorIs(t, NewLoader(nil).Add([]byte("nonsense")), ErrEncoding)
 }
 
 func TestEncodeStopsAtAnError(t *testing.T) {
@@ -455,7 +455,7 @@ func FuzzLoader(f *testing.F) {
 	w.create("/a/b", 7)
 	f.Add(blocks(f, w.Clone()))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		l := NewLoader()
+		l := NewLoader(nil)
 		if l.Add(b) != nil {
 			return
 		}
@@ -472,5 +472,5 @@ func FuzzLoader(f *testing.F) {
 
 // nodesOf yields the nodes in order.
 func nodesOf(t *Tree) func(yield func(n *Node) bool) {
-	return func(yield func(n *Node) bool) { t.order.Ascend(yield) }
+	return func(yield func(n *Node) bool) { t.Settle(nil); t.order.all(yield) }
 }

@@ -29,6 +29,8 @@ type StorageConfig struct {
 	RetainSnaps    int   // verified snapshots to keep, at least 1
 	RetainLogBytes int64 // log to keep for DIFF, even if snapshots would allow less
 
+	ReadAhead bool // the log is read and decoded on a goroutine of its own, while the state is given what came before
+
 	NewID func() uint64    // random, never 0
 	Wall  func() time.Time // for the creation time in a file that people read
 	Pace  func(bytes int)  // called while a local snapshot is written, and may wait; may be nil
@@ -42,6 +44,12 @@ type StateStore interface {
 	Restore(r io.Reader) error
 	// Apply replays committed records, in order. It may keep them.
 	Apply(recs []txn.Record) error
+}
+
+// A Starter is a StateStore that wants to know when a start begins and when it has been given everything: in between nobody reads it.
+type Starter interface {
+	Begin()
+	Ready()
 }
 
 // Recovered is what a start found, made durable again (O15): all of it may be stated to others.

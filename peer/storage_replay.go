@@ -65,9 +65,7 @@ func (st *starting) tryLog(unclean bool) error {
 	if st.hard.rec.Generation == st.man.Generation { // a start with this generation has come to its end
 		start.Watermark, start.Existed = st.hard.rec.Watermark, true
 	}
-	l, rep, err := txnlog.Open(txnlog.Config{
-		Disk: st.cfg.Disk, Dir: st.logDir, SegmentBytes: st.cfg.SegmentBytes, ClusterID: st.hard.rec.ClusterID,
-	}, start, st.take)
+	l, rep, err := st.readLog(start)
 	switch {
 	case errors.Is(err, txnlog.ErrWrongCluster):
 		return notOurs("open the log", "check dataDir and dataLogDir", err)
@@ -85,7 +83,49 @@ func (st *starting) tryLog(unclean bool) error {
 	if rep.CutBytes > 0 {
 		st.note("a torn write of %d bytes was cut off at %s; nobody was promised it", rep.CutBytes, rep.CutAt)
 	}
-	return st.flush()
+	return nil
+}
+
+// aheadBatches is how many batches wait for the state at most.
+const aheadBatches = 4
+
+// readLog opens the log and replays what is committed. An error of the state counts before one of the log.
+func (st *starting) readLog(start txnlog.Start) (l *txnlog.Log, rep txnlog.Report, err error) {
+	cfg := txnlog.Config{Disk: st.cfg.Disk, Dir: st.logDir, SegmentBytes: st.cfg.SegmentBytes, ClusterID: st.hard.rec.ClusterID}
+	read := func() {
+		if l, rep, err = txnlog.Open(cfg, start, st.take); err != nil {
+			return
+		}
+		if err = st.flush(); err != nil {
+			l.Close()
+		}
+	}
+	if !st.cfg.ReadAhead {
+		read()
+		return l, rep, err
+	}
+	st.ahead, st.stopped = make(chan []txn.Record, aheadBatches), make(chan struct{})
+	defer func() { st.ahead, st.stopped = nil, nil }()
+	go func() {
+		defer close(st.ahead)
+		read()
+	}()
+	var broken error
+	for batch := range st.ahead {
+		if broken != nil {
+			continue
+		}
+		if broken = st.apply(batch); broken != nil {
+			close(st.stopped)
+		}
+	}
+	if broken != nil {
+		if err == nil {
+			l.Close()
+		}
+		return nil, rep, broken
+	}
+	return l, rep, err
 }
 
 // take gets one record of the log: for the state if it is committed, for the tail if nobody knows.
@@ -104,14 +144,32 @@ func (st *starting) take(r txn.Record, committed bool) error {
 	return st.flush()
 }
 
+// flush gives the batch to the state, or to the goroutine that does.
 func (st *starting) flush() error {
 	if len(st.batch) == 0 {
 		return nil
 	}
-	err := st.sm.Apply(st.batch)
-	st.out.Replayed += len(st.batch)
+	batch := st.batch
 	st.batch, st.batchBytes = nil, 0
-	if err != nil {
+	st.out.Replayed += len(batch)
+	if st.ahead == nil {
+		return st.apply(batch)
+	}
+	for i := range batch {
+		if _, err := batch[i].Txn(); err != nil {
+			break // the state finds it too
+		}
+	}
+	select {
+	case st.ahead <- batch:
+		return nil
+	case <-st.stopped:
+		return errStopping
+	}
+}
+
+func (st *starting) apply(batch []txn.Record) error {
+	if err := st.sm.Apply(batch); err != nil {
 		return &StorageError{Code: zab.ExitBrokenInvariant, Op: "replay the log", Err: err,
 			Do: "if an older zkd runs on this folder now, run the newer one; otherwise keep the folder and report it"}
 	}

@@ -41,6 +41,8 @@ type starting struct {
 	initialText []byte     // the file initialized as it is
 	batch       []txn.Record
 	batchBytes  int
+	ahead       chan []txn.Record // batches for the state, if the log is read ahead
+	stopped     chan struct{}     // the state takes no more of them
 }
 
 // OpenStorage brings a server's durable side up: it takes the folder, reads promises, manifest, newest good snapshot and log,
@@ -56,9 +58,16 @@ func OpenStorage(cfg StorageConfig, sm StateStore) (*Storage, Recovered, error) 
 		s.logDir = filepath.Join(cfg.LogDir, folderName)
 	}
 	st := &starting{Storage: s, sm: sm}
+	starter, _ := sm.(Starter)
+	if starter != nil {
+		starter.Begin()
+	}
 	if err := st.run(); err != nil {
 		s.release()
 		return nil, Recovered{}, diskError("start", s.dir, err)
+	}
+	if starter != nil {
+		starter.Ready()
 	}
 	return s, st.out, nil
 }

@@ -1,12 +1,39 @@
 package server
 
-import "github.com/zkd-project/zkd/statemachine"
+import (
+	"github.com/zkd-project/zkd/statemachine"
+	"github.com/zkd-project/zkd/txn"
+)
 
 // Clear makes the state that of the empty history: a start that found no usable snapshot begins here.
 func (r *Replica) Clear() error {
 	fresh := statemachine.New(r.machineCfg)
+	if r.starting {
+		fresh.Postpone()
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.machine = fresh
+	return nil
+}
+
+// Begin says that a start begins: until Ready nobody reads the state, waits for it or watches it.
+func (r *Replica) Begin() { r.starting = true }
+
+// Ready ends the start.
+func (r *Replica) Ready() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.starting = false
+	r.machine.Settle()
+}
+
+// replay is Apply at a start.
+func (r *Replica) replay(recs []txn.Record) error {
+	for i := range recs {
+		if err := r.machine.Replay(&recs[i]); err != nil {
+			return err
+		}
+	}
 	return nil
 }

@@ -42,12 +42,13 @@ type Replica struct {
 	touched   []*conn // heard since the last Touched
 
 	// The rest belongs to the peer's loop alone.
-	tracker *session.Tracker // nil unless this server leads
-	waiters []waiter
-	dirty   []*conn // to be kicked after the lock is released
-	hit     []*conn // scratch for firing watches
-	over    []overrun
-	frame   []byte // scratch
+	starting bool             // between Begin and Ready
+	tracker  *session.Tracker // nil unless this server leads
+	waiters  []waiter
+	dirty    []*conn // to be kicked after the lock is released
+	hit      []*conn // scratch for firing watches
+	over     []overrun
+	frame    []byte // scratch
 }
 
 // waiter is something to do once a zxid is applied.
@@ -102,6 +103,9 @@ func (r *Replica) Abandon() {
 // Apply carries out committed records. The events of each are queued on the connections that watch before any reply that reflects
 // them, and the clients of this server that asked get their replies. An error is a broken invariant.
 func (r *Replica) Apply(recs []txn.Record) error {
+	if r.starting {
+		return r.replay(recs)
+	}
 	r.mu.Lock()
 	var err error
 	for i := range recs {
@@ -285,6 +289,9 @@ func (r *Replica) Restore(from io.Reader) error {
 	}
 	if n > 0 {
 		return fmt.Errorf("%w: %d bytes behind its end", statemachine.ErrSnapshot, n)
+	}
+	if !r.starting {
+		fresh.Settle()
 	}
 	r.mu.Lock()
 	r.machine = fresh

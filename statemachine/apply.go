@@ -29,7 +29,17 @@ type Result struct {
 
 // Apply carries out a committed transaction. Its errors are broken invariants (an order that cannot be, a payload of another
 // version, a transaction that does not fit the state): the state is then undefined and the server must stop.
-func (m *Machine) Apply(rec *txn.Record) (Result, error) {
+func (m *Machine) Apply(rec *txn.Record) (Result, error) { return m.carryOut(rec, nil) }
+
+// Replay is Apply where nobody wants to know the result.
+func (m *Machine) Replay(rec *txn.Record) error {
+	res, err := m.carryOut(rec, m.spare[:0])
+	m.spare = res.Events
+	return err
+}
+
+// carryOut appends the events to events.
+func (m *Machine) carryOut(rec *txn.Record, events datatree.Events) (Result, error) {
 	if rec.Zxid <= m.zxid {
 		return Result{}, fmt.Errorf("apply %v after %v: %w", rec.Zxid, m.zxid, ErrOrder)
 	}
@@ -37,7 +47,7 @@ func (m *Machine) Apply(rec *txn.Record) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	res := Result{Zxid: rec.Zxid, Txn: t}
+	res := Result{Zxid: rec.Zxid, Txn: t, Events: events}
 	if err := m.apply(&res); err != nil {
 		return Result{}, fmt.Errorf("apply %v: %w", rec.Zxid, err)
 	}
@@ -60,13 +70,13 @@ func (m *Machine) apply(res *Result) (err error) {
 		m.sessions.Add(res.Txn.Session, b.TimeoutMillis)
 	case *txn.CloseSession:
 		m.sessions.Remove(res.Txn.Session)
-		res.Events, err = m.tree.DeleteOwned(res.Zxid, res.Txn.Session, nil)
+		res.Events, err = m.tree.DeleteOwned(res.Zxid, res.Txn.Session, res.Events)
 	case *txn.Secret:
 		m.sessions.SetSecret(b.Secret)
 	case *txn.Readmit:
 	case *txn.DeleteContainer:
 		if b.Gone {
-			res.Events, err = m.tree.Delete(res.Zxid, b.Path, nil)
+			res.Events, err = m.tree.Delete(res.Zxid, b.Path, res.Events)
 		}
 	default:
 		res.stat, err = m.applyOp(res, b)

@@ -101,7 +101,8 @@ func (p *partWriter) part(b []byte) error {
 
 // Restore replaces the state, and what is outstanding, by a snapshot's. It reads to the snapshot's end and no further, and
 // leaves the Machine as it was if it fails: with ErrSnapshot, ErrVersion, ErrDigest, or r's error. What it allocates is in
-// proportion to the bytes that r gives.
+// proportion to the bytes that r gives. The first that wants the order of the znodes puts them in order, unless Settle has: Restore is often followed
+// by Replay.
 func (m *Machine) Restore(r io.Reader) error {
 	p := partReader{r: r}
 	h, err := p.head()
@@ -112,7 +113,7 @@ func (m *Machine) Restore(r io.Reader) error {
 	if err != nil {
 		return err
 	}
-	tree, err := p.tree()
+	tree, err := p.tree(m.cfg.Parallel)
 	if err != nil {
 		return err
 	}
@@ -131,8 +132,9 @@ func (m *Machine) Restore(r io.Reader) error {
 
 // partReader reads what partWriter wrote.
 type partReader struct {
-	r   io.Reader
-	buf []byte
+	r     io.Reader
+	buf   []byte
+	ended bool // the part without bytes was read
 }
 
 // part returns the next part, which is good until the next call.
@@ -202,18 +204,44 @@ func (p *partReader) sessions(h *head) (*session.Table, error) {
 	return t, nil
 }
 
-func (p *partReader) tree() (*datatree.Tree, error) {
-	l := datatree.NewLoader()
-	for {
-		b, err := p.part()
+// groupParts is how many parts are read at a time: while they are decoded, the next ones are read.
+const groupParts = 16
+
+// tree reads the parts that are the tree's. run may have its calls side by side.
+func (p *partReader) tree(run func(n int, do func(i int))) (*datatree.Tree, error) {
+	l := datatree.NewLoader(run)
+	if run == nil {
+		run = func(n int, do func(i int)) {
+			for i := range n {
+				do(i)
+			}
+		}
+	}
+	var groups [2]group // one is read while the other is decoded
+	var batches []*datatree.Batch
+	for k := 0; ; k = 1 - k {
+		next := &groups[k]
+		var err error
+		run(1+len(batches), func(i int) {
+			if i == 0 {
+				err = p.group(next)
+			} else {
+				batches[i-1].Decode()
+			}
+		})
 		if err != nil {
 			return nil, err
 		}
-		if len(b) == 0 {
-			break
+		batches = batches[:0]
+		for _, b := range next.parts {
+			batch, err := l.Take(b)
+			if err != nil {
+				return nil, fmt.Errorf("%w: %w", ErrSnapshot, err)
+			}
+			batches = append(batches, batch)
 		}
-		if err := l.Add(b); err != nil {
-			return nil, fmt.Errorf("%w: %w", ErrSnapshot, err)
+		if len(batches) == 0 && next.end {
+			break
 		}
 	}
 	t, err := l.Tree()
@@ -221,4 +249,30 @@ func (p *partReader) tree() (*datatree.Tree, error) {
 		return nil, fmt.Errorf("%w: %w", ErrSnapshot, err)
 	}
 	return t, nil
+}
+
+// group is some of the tree's parts; its memory is used again.
+type group struct {
+	parts, spare [][]byte
+	end          bool // nothing comes behind them
+}
+
+// group reads parts up to the tree's end, groupParts at most.
+func (p *partReader) group(g *group) error {
+	g.spare, g.parts = append(g.spare, g.parts...), g.parts[:0]
+	for len(g.parts) < groupParts && !p.ended {
+		p.buf = nil
+		if n := len(g.spare); n > 0 {
+			p.buf, g.spare = g.spare[n-1], g.spare[:n-1]
+		}
+		b, err := p.part()
+		if err != nil {
+			return err
+		}
+		if p.ended = len(b) == 0; !p.ended {
+			g.parts = append(g.parts, b)
+		}
+	}
+	g.end = p.ended
+	return nil
 }

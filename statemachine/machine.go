@@ -19,6 +19,10 @@ type Config struct {
 	// from that node, which no digest covers, the state does not depend on it. "": the node is empty.
 	Ensemble       string
 	EnsembleMillis int64
+
+	// Parallel calls do for 0 to n-1, side by side where it can, and returns when all are done; nil: one after the other. The state does
+	// not depend on it.
+	Parallel func(n int, do func(i int))
 }
 
 // Machine is the replicated state of one server. See the package for who may call what.
@@ -30,7 +34,8 @@ type Machine struct {
 	millis   int64 // time of the last applied transaction
 	pending  pending
 	marks    marks
-	room     int // bytes that ids may still take in the request that is being prepared
+	room     int             // bytes that ids may still take in the request that is being prepared
+	spare    datatree.Events // room for those that nobody wants
 }
 
 // New returns the state before the first transaction.
@@ -44,6 +49,15 @@ func (m *Machine) showConfig() {
 	if m.cfg.Ensemble != "" {
 		m.tree.ShowConfig(m.cfg.Ensemble, m.cfg.EnsembleMillis)
 	}
+}
+
+// Postpone begins a replay: what only lists of children and snapshots need is left out until Settle, or until one is asked for.
+func (m *Machine) Postpone() { m.tree.Postpone() }
+
+// Settle ends what Postpone or Restore began. Nobody may read beside it.
+func (m *Machine) Settle() {
+	m.tree.Settle(m.cfg.Parallel)
+	m.spare = nil
 }
 
 // LastZxid is the zxid of the last applied transaction.

@@ -80,7 +80,7 @@ func (c *zooConfig) serverConfig(clock env.Clock) server.Config {
 
 func (c *zooConfig) machineConfig(now time.Time) statemachine.Config {
 	return statemachine.Config{MaxTxnBytes: c.maxTxn(), SkipACL: c.SkipACL, ExtendedTypes: c.ExtendedTypes, EnforceQuota: c.EnforceQuota, LocalSessions: c.localSessions(),
-		Ensemble: c.ensembleText(), EnsembleMillis: now.UnixMilli()}
+		Ensemble: c.ensembleText(), EnsembleMillis: now.UnixMilli(), Parallel: sideBySide}
 }
 
 // localSessions: as in ZooKeeper, only members of an ensemble have them.
@@ -159,7 +159,7 @@ func newNode(c *zooConfig, log *zap.Logger, share int) (*node, error) {
 	}
 	rep := server.NewReplica(sc, c.machineConfig(pc.Clock.Wall()))
 	srv := server.New(sc, rep, log.Named("server"))
-	p, err = peer.Open(pc, rep, rep, srv, log.Named("peer"))
+	collectLater(func() { p, err = peer.Open(pc, rep, rep, srv, log.Named("peer")) })
 	if err != nil {
 		ln.Close()
 		disk.Rings.Close()

@@ -1,0 +1,166 @@
+package datatree
+
+import (
+	"fmt"
+	"math/rand"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/zkd-project/zkd/proto"
+	"github.com/zkd-project/zkd/txn"
+)
+
+// sideBySide runs each call on a goroutine of its own.
+func sideBySide(n int, do func(i int)) {
+	var wg sync.WaitGroup
+	for i := range n {
+		wg.Go(func() { do(i) })
+	}
+	wg.Wait()
+}
+
+// loadSideBySide is load as a start does it.
+func loadSideBySide(t *testing.T, image *Image) *Tree {
+	l := NewLoader(sideBySide)
+	var taken []*Batch
+	require.NoError(t, image.Encode(func(b []byte) error {
+		batch, err := l.Take(append([]byte(nil), b...))
+		taken = append(taken, batch)
+		return err
+	}))
+	sideBySide(len(taken), func(i int) { taken[i].Decode() })
+	tree, err := l.Tree()
+	require.NoError(t, err)
+	return tree
+}
+
+// history makes the same random changes to each tree it is given.
+type history struct {
+	rnd  *rand.Rand
+	zxid txn.Zxid
+}
+
+func (h *history) step(t *testing.T, trees ...*Tree) {
+	h.zxid++
+	zxid, millis := h.zxid, int64(h.zxid)
+	path := fmt.Sprintf("/%c", 'a'+h.rnd.Intn(3))
+	for h.rnd.Intn(3) > 0 && trees[0].Get(path) != nil {
+		path += []string{"/n", "/node-", "/x"}[h.rnd.Intn(3)] + fmt.Sprint(h.rnd.Intn(40))
+	}
+	n, parent := trees[0].Get(path), trees[0].Get(proto.Parent(path))
+	data := make([]byte, h.rnd.Intn(20))
+	acl := [][]proto.ACL{proto.OpenACL(), {{Perms: proto.PermRead, ID: proto.AnyoneID}}, nil}[h.rnd.Intn(3)]
+	owner := []txn.SessionID{0, 0, 0, 7, 8, txn.OwnerContainer}[h.rnd.Intn(6)]
+	kind := h.rnd.Intn(6)
+	var change func(tree *Tree) error
+	switch {
+	case n == nil && (parent == nil || parent.Ephemeral()):
+		return
+	case n == nil:
+		c := &txn.Create{Path: path, Data: data, ACL: acl, Owner: owner, ParentCversion: parent.RawCversion() + 1}
+		change = func(tree *Tree) error { _, _, err := tree.Create(zxid, millis, c, nil); return err }
+	case kind == 0 && h.zxid%50 == 0:
+		change = func(tree *Tree) error { _, err := tree.DeleteOwned(zxid, 7, nil); return err }
+	case kind < 3 && n.NumChildren() == 0:
+		change = func(tree *Tree) error { _, err := tree.Delete(zxid, path, nil); return err }
+	case kind == 3:
+		c := &txn.SetACL{Path: path, ACL: acl, Aversion: n.Aversion() + 1}
+		change = func(tree *Tree) error { _, err := tree.SetACL(c); return err }
+	default:
+		c := &txn.SetData{Path: path, Data: data, Version: n.Version() + 1}
+		change = func(tree *Tree) error { _, _, err := tree.SetData(zxid, millis, c, nil); return err }
+	}
+	for _, tree := range trees {
+		require.NoError(t, change(tree))
+	}
+}
+
+func requireSame(t *testing.T, want, got *Tree) {
+	t.Helper()
+	require.Equal(t, want.Digest(), got.Digest())
+	require.Equal(t, digestByHand(want), got.Digest())
+	require.Equal(t, want.Len(), got.Len())
+	require.Equal(t, want.Bytes(), got.Bytes())
+	require.Equal(t, want.owned, got.owned)
+	require.Equal(t, want.fading, got.fading)
+	require.Equal(t, want.quotas, got.quotas)
+	require.Equal(t, blocks(t, want.Clone()), blocks(t, got.Clone()))
+	require.Len(t, got.lists, len(want.lists))
+	for key, list := range want.lists {
+		require.Equal(t, list.refs, got.lists[key].refs)
+	}
+	require.Equal(t, want.changed, got.changed)
+	for n := range nodesOf(want) {
+		require.Equal(t, n.Stat(), got.Get(n.Path()).Stat(), n.Path())
+	}
+}
+
+// A tree whose order was postponed while it changed is the tree that had it all the time: one that was loaded, side by side, and one that began
+// empty, with removed and re-entered nodes among both the old and the new.
+func TestPostponedIsTheSame(t *testing.T) {
+	for seed := range int64(20) {
+		plain, late := New(), New()
+		late.Postpone()
+		h := &history{rnd: rand.New(rand.NewSource(seed))}
+		for range 2000 {
+			h.step(t, plain, late)
+		}
+		require.True(t, late.later.on)
+		late.Settle(sideBySide)
+		require.False(t, late.later.on)
+		requireSame(t, plain, late)
+
+		loaded := loadSideBySide(t, plain.Clone())
+		require.True(t, loaded.later.on)
+		for range 1000 {
+			h.step(t, plain, loaded)
+		}
+		require.True(t, loaded.later.on)
+		loaded.Settle(sideBySide)
+		requireSame(t, plain, loaded)
+		for range 200 {
+			h.step(t, plain, loaded)
+		}
+		requireSame(t, plain, loaded)
+	}
+}
+
+// What needs the order gets it, postponed or not.
+func TestWhoNeedsTheOrderSettles(t *testing.T) {
+	w := newWorld(t)
+	w.Postpone()
+	w.create("/b", 0)
+	w.create("/a", 0)
+	require.Equal(t, []string{"a", "b", "zookeeper"}, w.children("/"))
+	require.False(t, w.later.on)
+	w.create("/c", 0)
+	require.Equal(t, []string{"a", "b", "c", "zookeeper"}, w.children("/"))
+	w.Postpone()
+	w.create("/d", 0)
+	require.Equal(t, 8, w.Clone().Len())
+	w.Postpone()
+	w.create("/d/e", 0)
+	require.Equal(t, 1, w.Descendants(w.Get("/d")))
+}
+
+// An image that was taken before nobody postponed anything does not change, whatever the last create remembered.
+func TestRememberedParentIsNoOldOne(t *testing.T) {
+	w := newWorld(t)
+	w.create("/p", 0)
+	w.create("/p/a", 0)
+	image := w.Clone()
+	before := blocks(t, image)
+	w.create("/p/b", 0)
+	w.del("/p/a")
+	w.del("/p/b")
+	w.del("/p")
+	_, _, err := w.Create(99, 1, &txn.Create{Path: "/p/c", ACL: proto.OpenACL()}, nil)
+	require.ErrorIs(t, err, ErrUnfit)
+	w.create("/p", 0)
+	w.create("/p/c", 0)
+	require.Equal(t, []string{"c"}, w.children("/p"))
+	require.EqualValues(t, 1, w.stat("/p").NumChildren)
+	require.Equal(t, before, blocks(t, image))
+}
