@@ -111,10 +111,37 @@ func decodePlain(b []byte) (t *Txn, ok bool) {
 	r := msgpack.NewReader(b)
 	r.Struct(headerFields)
 	kind := Type(r.Uint(8))
-	t = &Txn{Header: Header{Session: SessionID(r.Int(64)), Cxid: int32(r.Int(32)), Origin: ServerID(r.Uint(8)), Conn: r.Uint(64),
-		Time: r.Int(64), Op: proto.Op(r.Int(32))}}
-	t.Body = readBody(&r, kind)
+	h := Header{Session: SessionID(r.Int(64)), Cxid: int32(r.Int(32)), Origin: ServerID(r.Uint(8)), Conn: r.Uint(64),
+		Time: r.Int(64), Op: proto.Op(r.Int(32))}
+	switch kind { // what most are is one piece of memory with its body
+	case TypeCreate:
+		c := &struct {
+			Txn
+			body Create
+		}{Txn: Txn{Header: h}}
+		readCreate(&r, &c.body)
+		c.Body, t = &c.body, &c.Txn
+	case TypeSetData:
+		s := &struct {
+			Txn
+			body SetData
+		}{Txn: Txn{Header: h}}
+		readSetData(&r, &s.body)
+		s.Body, t = &s.body, &s.Txn
+	default:
+		t = &Txn{Header: h, Body: readBody(&r, kind)}
+	}
 	return t, r.Whole()
+}
+
+func readCreate(r *msgpack.Reader, c *Create) {
+	r.Struct(5)
+	c.Path, c.Data, c.ACL, c.Owner, c.ParentCversion = r.String(), r.Bytes(), readACL(r), SessionID(r.Int(64)), int32(r.Int(32))
+}
+
+func readSetData(r *msgpack.Reader, s *SetData) {
+	r.Struct(3)
+	s.Path, s.Data, s.Version = r.String(), r.Bytes(), int32(r.Int(32))
 }
 
 func readBody(r *msgpack.Reader, kind Type) Body {
@@ -123,14 +150,16 @@ func readBody(r *msgpack.Reader, kind Type) Body {
 		r.Struct(1)
 		return &Error{Code: proto.ErrCode(r.Int(32))}
 	case TypeCreate:
-		r.Struct(5)
-		return &Create{Path: r.String(), Data: r.Bytes(), ACL: readACL(r), Owner: SessionID(r.Int(64)), ParentCversion: int32(r.Int(32))}
+		c := &Create{}
+		readCreate(r, c)
+		return c
 	case TypeDelete:
 		r.Struct(1)
 		return &Delete{Path: r.String()}
 	case TypeSetData:
-		r.Struct(3)
-		return &SetData{Path: r.String(), Data: r.Bytes(), Version: int32(r.Int(32))}
+		s := &SetData{}
+		readSetData(r, s)
+		return s
 	case TypeCreateSession:
 		r.Struct(1)
 		return &CreateSession{TimeoutMillis: int32(r.Int(32))}
@@ -171,7 +200,16 @@ func readNested(r *msgpack.Reader, kind Type) Body {
 	return nil
 }
 
+// The list that nearly every znode has. All transactions that are read share it.
+var (
+	openACL      = proto.OpenACL()
+	openACLBytes = appendACL(nil, openACL)
+)
+
 func readACL(r *msgpack.Reader) []proto.ACL {
+	if r.Skip(openACLBytes) {
+		return openACL[:len(openACL):len(openACL)]
+	}
 	n, room := r.List()
 	if n < 0 {
 		return nil

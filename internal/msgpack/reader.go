@@ -1,6 +1,7 @@
 package msgpack
 
 import (
+	"bytes"
 	"encoding/binary"
 	"math"
 )
@@ -23,6 +24,15 @@ func (r *Reader) Failed() bool { return r.failed }
 
 // Fail makes Whole false, for a caller that cannot use what it read.
 func (r *Reader) Fail() { r.b, r.failed = nil, true }
+
+// Skip reports whether b comes next, and goes behind it if so.
+func (r *Reader) Skip(b []byte) bool {
+	if !bytes.HasPrefix(r.b, b) {
+		return false
+	}
+	r.b = r.b[len(b):]
+	return true
+}
 
 func (r *Reader) next(n int) []byte {
 	if n > len(r.b) {
