@@ -47,7 +47,8 @@ type Report struct {
 // Open recovers the log of one generation and gives every record after s.Base, in order, to each (nil: nobody); committed says
 // that the log's own commit hint covers it. The records' Bytes are each's to keep. An error of each ends Open.
 //
-// A *CorruptError means that the log lost what was durable in it; nothing was changed. ErrWrongCluster and ErrVersion are
+// A *CorruptError means that the log lost what was durable in it; each may have had records in front of that, and no file was changed unless a
+// segment that was made anew cannot be read back. ErrWrongCluster and ErrVersion are
 // about the files; everything else is the disk's.
 func Open(cfg Config, s Start, each func(rec txn.Record, committed bool) error) (*Log, Report, error) {
 	if cfg.SegmentBytes == 0 {
@@ -55,11 +56,11 @@ func Open(cfg Config, s Start, each func(rec txn.Record, committed bool) error) 
 	}
 	cfg.SegmentBytes = max(roundUp(cfg.SegmentBytes), 3*sectorBytes)
 	st := store{disk: cfg.Disk, dir: cfg.Dir, segmentBytes: cfg.SegmentBytes}
-	r := &recovery{store: st, cfg: cfg, start: s}
+	r := &recovery{store: st, cfg: cfg, start: s, out: replay{base: s.Base, each: each}}
 	l := &Log{store: st, clusterID: cfg.ClusterID, proved: true}
 	rep, err := l.recover(r)
 	if err == nil {
-		err = l.replay(s.Base, rep.CommitHint, each)
+		err = r.out.end()
 	}
 	if err != nil {
 		if l.f != nil {

@@ -14,6 +14,7 @@ type recovery struct {
 	store
 	cfg   Config
 	start Start
+	out   replay
 
 	segs       []*candidate // of the history, oldest first
 	leftovers  []string     // files of a half-done creation or copy
@@ -174,6 +175,11 @@ func (r *recovery) readBatches(i int) (cur *cursor, front cursor, seal *BatchHea
 				return nil, front, nil, err
 			}
 		}
+		if r.baseSeen {
+			if err := r.out.batch(recs, r.hint); err != nil {
+				return nil, front, nil, err
+			}
+		}
 		if h.Kind == KindSeal {
 			c.end = cur.off
 			return cur, front, &h, nil
@@ -257,6 +263,9 @@ func (r *recovery) repair(l *Log, rep *Report) error {
 	}
 	seg.marks = old.marks
 	l.segs[len(l.segs)-1], l.f = seg, f
+	if err := l.checkCopy(seg, r.last.crc); err != nil {
+		return err
+	}
 	if l.size, err = f.Size(); err != nil {
 		return err
 	}

@@ -215,6 +215,9 @@ type tail struct {
 	maxSeq  uint64 // largest seq of a valid batch header in it; 0 if there is none
 }
 
+// zeros is what most of a segment's rest is.
+var zeros [sectorBytes]byte
+
 // scanTail reads the rest of a segment from off on. A batch that is damaged behind its header is stepped over as a whole, so that
 // what a client wrote into it is not looked at as if it were log.
 func scanTail(w *window, generation uint64, off int64) (t tail, err error) {
@@ -227,10 +230,12 @@ func scanTail(w *window, generation uint64, off int64) (t tail, err error) {
 		if !ok {
 			return t, nil
 		}
-		if used := len(bytes.TrimRight(b, "\x00")); used > 0 {
-			t.garbage = off + int64(used) - start
-		}
 		step := int64(sectorBytes)
+		if bytes.Equal(b, zeros[:len(b)]) {
+			off += step
+			continue
+		}
+		t.garbage = off + int64(len(bytes.TrimRight(b, "\x00"))) - start
 		if h, ok := parseBatchHeader(b, generation, off); ok {
 			t.maxSeq = max(t.maxSeq, h.Seq)
 			if h.end() <= w.limit {
