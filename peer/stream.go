@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/zkd-project/zkd/internal/socket"
 	"github.com/zkd-project/zkd/txn"
 	"github.com/zkd-project/zkd/zab"
 )
@@ -131,7 +132,7 @@ func (s *stream) writeHere() bool {
 	}
 	rest := s.buf
 	_ = s.raw.Write(func(fd uintptr) bool { // an error that lasts is the writer's to find
-		if n, err := syscall.Write(int(fd), rest); err == nil {
+		if n, err := socket.WriteNow(fd, rest); err == nil {
 			rest = rest[n:]
 		}
 		return true

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"syscall"
 
+	"github.com/zkd-project/zkd/internal/socket"
 	"github.com/zkd-project/zkd/proto"
 )
 
@@ -136,17 +137,15 @@ func (in *input) fillEmpty() error {
 	}
 	var failed error
 	err := in.raw.Read(func(fd uintptr) bool {
-		n, err := retryInterrupted(int(fd), in.take())
+		n, err := socket.ReadNow(fd, in.take())
 		switch {
 		case n > 0:
 			in.w = n
 		case errors.Is(err, syscall.EAGAIN):
 			in.release()
 			return false // wait until the socket has something
-		case err != nil:
-			failed = err
 		default:
-			failed = io.EOF
+			failed = err
 		}
 		return true
 	})
@@ -155,13 +154,4 @@ func (in *input) fillEmpty() error {
 	}
 	in.release()
 	return errors.Join(failed, err)
-}
-
-func retryInterrupted(fd int, b []byte) (int, error) {
-	for {
-		n, err := syscall.Read(fd, b)
-		if !errors.Is(err, syscall.EINTR) {
-			return n, err
-		}
-	}
 }

@@ -4,6 +4,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/zkd-project/zkd/internal/socket"
 )
 
 const (
@@ -140,7 +142,7 @@ func (c *conn) startFlusher(buf []byte) {
 // writeAtOnce writes what the kernel takes without waiting and returns how much that was. An error is left for the next write to find.
 func writeAtOnce(raw syscall.RawConn, b []byte) (n int) {
 	err := raw.Write(func(fd uintptr) bool {
-		n, _ = syscall.Write(int(fd), b)
+		n, _ = socket.WriteNow(fd, b)
 		return true
 	})
 	if err != nil {

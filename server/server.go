@@ -12,6 +12,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/zkd-project/zkd/internal/socket"
 	"github.com/zkd-project/zkd/proto"
 	"github.com/zkd-project/zkd/session"
 	"github.com/zkd-project/zkd/txn"
@@ -68,7 +69,7 @@ func (s *Server) Run(ctx context.Context, ln net.Listener) error {
 		nc, err := ln.Accept()
 		switch {
 		case err == nil:
-			if c := s.admit(nc); c != nil {
+			if c := s.admit(socket.Quick(nc)); c != nil {
 				s.tasks.Go(func() { s.serveConn(ctx, c) })
 			}
 		case ctx.Err() != nil:

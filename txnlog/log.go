@@ -147,10 +147,7 @@ func (l *Log) encode(h *BatchHeader, recs []txn.Record) (crc uint32) {
 func (l *Log) write(h *BatchHeader, recs []txn.Record) error {
 	seg := l.active()
 	crc := l.encode(h, recs)
-	if _, err := l.f.WriteAt(l.withZeros(h.Offset), h.Offset); err != nil {
-		return err
-	}
-	if err := l.sync(); err != nil {
+	if err := l.writeSync(l.withZeros(h.Offset), h.Offset); err != nil {
 		return err
 	}
 	before := mark{prev: l.end, chain: l.chain, seq: l.seq, off: h.Offset}
@@ -165,13 +162,16 @@ func (l *Log) write(h *BatchHeader, recs []txn.Record) error {
 	return nil
 }
 
-// sync makes what was written to the active segment durable. It is not tried twice: after a failure the pages look clean.
-func (l *Log) sync() error {
-	if mutant.On("no-fsync") {
-		return nil
+// writeSync writes to the active segment and makes it durable. It is not tried twice: after a failed sync the pages look clean.
+func (l *Log) writeSync(b []byte, off int64) error {
+	if !mutant.On("no-fsync") && !mutant.On("R-53") {
+		return env.WriteSync(l.f, b, off)
+	}
+	if _, err := l.f.WriteAt(b, off); err != nil || mutant.On("no-fsync") {
+		return err
 	}
 	err := l.f.Sync()
-	if err != nil && mutant.On("R-53") {
+	if err != nil {
 		err = l.f.Sync()
 	}
 	return err

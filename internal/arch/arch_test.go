@@ -176,7 +176,7 @@ var doors = map[string][]string{
 	"github.com/hashicorp/go-msgpack":   {"internal/msgpack"},
 	"github.com/spf13/pflag":            {"cmd/zkd", "cmd/zkcli", "cmd/zkdsim"},
 	"go.uber.org/zap":                   {"peer", "server", "cmd/zkd"},
-	"golang.org/x/sys":                  {"internal/env"},
+	"golang.org/x/sys":                  {"internal/env", "internal/socket"},
 	"golang.org/x/term":                 {"cmd/zkcli"},
 	"github.com/stretchr/testify":       {},
 	"go.uber.org/goleak":                {},

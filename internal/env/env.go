@@ -64,6 +64,20 @@ type File interface {
 	Sync() error
 }
 
+// WriteSync writes b at off and makes it, and the file's size, durable: f.WriteAt(b, off) and f.Sync(), or in one step where f can. What
+// was written before may not be covered. An error leaves open what was written, and is final as one of Sync is.
+func WriteSync(f File, b []byte, off int64) error {
+	if one, ok := f.(interface {
+		WriteSync(b []byte, off int64) error
+	}); ok {
+		return one.WriteSync(b, off)
+	}
+	if _, err := f.WriteAt(b, off); err != nil {
+		return err
+	}
+	return f.Sync()
+}
+
 // Clock tells the time. Now never goes back and does not stop while the machine sleeps if that can be had; its zero is
 // arbitrary. Wall is the calendar's, for what people read and for znode times only.
 type Clock interface {

@@ -13,8 +13,11 @@ import (
 	"slices"
 	"sync/atomic"
 	"time"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/zkd-project/zkd/internal/socket"
 )
 
 // ErrLocked is returned by Disk.Lock when another process holds the lock.
@@ -28,6 +31,7 @@ type OSDisk struct {
 type osFile struct {
 	*os.File
 	rings *Rings
+	past  *past // nil if rings is
 }
 
 // Open implements Disk.
@@ -43,7 +47,14 @@ func (d OSDisk) open(path string, flags int) (File, error) {
 	if err != nil {
 		return nil, err
 	}
-	return osFile{f, d.Rings}, nil
+	return newOSFile(f, d.Rings), nil
+}
+
+func newOSFile(f *os.File, rings *Rings) osFile {
+	if rings == nil {
+		return osFile{File: f}
+	}
+	return osFile{f, rings, new(past)}
 }
 
 // Rename implements Disk.
@@ -198,6 +209,27 @@ func (f osFile) Sync() error {
 	return nil
 }
 
+// WriteSync writes b at off and makes it durable: past the page cache if b is some whole pages and the file system does that.
+func (f osFile) WriteSync(b []byte, off int64) error {
+	err := f.past.write(f, b, off)
+	if !errors.Is(err, errNotBegun) {
+		if err != nil {
+			return &fs.PathError{Op: "write", Path: f.Name(), Err: err}
+		}
+		return nil
+	}
+	if _, err := f.WriteAt(b, off); err != nil {
+		return err
+	}
+	return f.Sync()
+}
+
+// Close implements File.
+func (f osFile) Close() error {
+	f.past.close()
+	return f.File.Close()
+}
+
 // RealClock counts on through suspend, as CLOCK_BOOTTIME does.
 //
 // That clock costs a system call, and the core asks for the time several times per write. The runtime's monotonic clock costs none and
@@ -229,8 +261,8 @@ func (RealClock) Now() time.Duration {
 
 func look(awake time.Duration) {
 	var ts unix.Timespec
-	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &ts); err != nil {
-		panic(fmt.Sprintf("clock_gettime: %v", err)) // there is no Linux without it
+	if _, _, errno := unix.RawSyscall(unix.SYS_CLOCK_GETTIME, unix.CLOCK_BOOTTIME, uintptr(unsafe.Pointer(&ts)), 0); errno != 0 { // see package socket
+		panic(fmt.Sprintf("clock_gettime: %v", errno)) // there is no Linux without it
 	}
 	add := ts.Nano() - int64(awake)
 	for {
@@ -258,12 +290,16 @@ func (t realTimer) Stop()                 { t.Timer.Stop() }
 type TCP struct{}
 
 // Listen implements Net.
-func (TCP) Listen(addr string) (net.Listener, error) { return net.Listen("tcp", addr) }
+func (TCP) Listen(addr string) (net.Listener, error) { return socket.Listen(addr) }
 
 // Dial implements Net.
 func (TCP) Dial(ctx context.Context, addr string) (net.Conn, error) {
 	var d net.Dialer
-	return d.DialContext(ctx, "tcp", addr)
+	c, err := d.DialContext(ctx, "tcp", addr)
+	if err != nil {
+		return nil, err
+	}
+	return socket.Quick(c), nil
 }
 
 // SystemRand is the operating system's randomness.

@@ -12,6 +12,8 @@ import (
 // What is used of linux/io_uring.h.
 const (
 	opFsync       = 3
+	opWrite       = 23 // Linux 5.6
+	byWorker      = 1 << 4
 	fsyncDatasync = 1
 	enterGetEvent = 1
 	featSingleMap = 1
@@ -34,13 +36,13 @@ type ringParams struct {
 }
 
 type ringRequest struct {
-	op, flags  uint8
-	_          uint16
-	fd         int32
-	_, _       uint64
-	_, opFlags uint32
-	tag        uint64
-	_          [3]uint64
+	op, flags     uint8
+	_             uint16
+	fd            int32
+	off, addr     uint64
+	size, opFlags uint32
+	tag           uint64
+	_             [3]uint64
 }
 
 type ringResult struct {
@@ -62,6 +64,7 @@ type ring struct {
 	cqMask  uint32
 	results []ringResult
 	tag     uint64 // of the last request
+	out     []byte // what writeDirect writes, directBytes at a page's beginning
 }
 
 func newRing() (*ring, error) {
@@ -110,8 +113,32 @@ func (r *ring) share(fd int, p *ringParams) error {
 
 // datasync is fdatasync: res is its result, 0 for success. After an error the kernel has not begun, and the ring must be closed.
 func (r *ring) datasync(fd int) (res unix.Errno, err error) {
+	n, err := r.run(ringRequest{op: opFsync, fd: int32(fd), opFlags: fsyncDatasync})
+	return unix.Errno(-n), err
+}
+
+// directBytes is the most that writeDirect takes, a copy of it included.
+const directBytes = 512 << 10
+
+// writeDirect writes b at off to a file that was opened with O_DIRECT and makes it durable, as pwritev2 does with RWF_DSYNC. n is how many
+// bytes were written, or the negative of an errno. A thread of the kernel does it, from beginning to end: where the caller's thread begins,
+// it has to be interrupted at the end to fetch the result. After an error the kernel has not begun, and the ring must be closed.
+func (r *ring) writeDirect(fd int, b []byte, off int64) (n int32, err error) {
+	if r.out == nil {
+		if r.out, err = unix.Mmap(-1, 0, directBytes, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE); err != nil {
+			return 0, os.NewSyscallError("mmap", err)
+		}
+	}
+	copy(r.out, b) // it must begin at a sector's beginning, and stay there
+	return r.run(ringRequest{op: opWrite, flags: byWorker, fd: int32(fd), off: uint64(off),
+		addr: uint64(uintptr(unsafe.Pointer(&r.out[0]))), size: uint32(len(b)), opFlags: unix.RWF_DSYNC})
+}
+
+// run has the kernel do one request and returns its result. After an error the kernel has not begun.
+func (r *ring) run(q ringRequest) (res int32, err error) {
 	r.tag++
-	*r.request = ringRequest{op: opFsync, fd: int32(fd), opFlags: fsyncDatasync, tag: r.tag}
+	*r.request = q
+	r.request.tag = r.tag
 	atomic.StoreUint32(r.sqTail, *r.sqTail+1)
 	if err := r.enter(1, 0, 0); err != nil {
 		return 0, err
@@ -123,7 +150,7 @@ func (r *ring) datasync(fd int) (res unix.Errno, err error) {
 	})
 	for done := err == nil; !done; { // it cannot be polled, or somebody closes the file: the request is on its way all the same
 		if err := r.enter(0, 1, enterGetEvent); err != nil {
-			panic("io_uring: the result of an fsync cannot be had: " + err.Error()) // not to know it is as bad as a failure
+			panic("io_uring: the result of a sync cannot be had: " + err.Error()) // not to know it is as bad as a failure
 		}
 		res, done = r.result()
 	}
@@ -136,7 +163,11 @@ func (r *ring) enter(submit, wait, flags uintptr) error {
 		var n uintptr
 		var errno unix.Errno
 		err := r.conn.Control(func(fd uintptr) {
-			n, _, errno = unix.Syscall6(unix.SYS_IO_URING_ENTER, fd, submit, wait, flags, 0, 0)
+			if wait == 0 { // it does not block, see package socket
+				n, _, errno = unix.RawSyscall6(unix.SYS_IO_URING_ENTER, fd, submit, 0, flags, 0, 0)
+			} else {
+				n, _, errno = unix.Syscall6(unix.SYS_IO_URING_ENTER, fd, submit, wait, flags, 0, 0)
+			}
 		})
 		switch {
 		case err != nil:
@@ -153,12 +184,12 @@ func (r *ring) enter(submit, wait, flags uintptr) error {
 }
 
 // result takes the result of the last request if it is there.
-func (r *ring) result() (res unix.Errno, ok bool) {
+func (r *ring) result() (res int32, ok bool) {
 	for head := *r.cqHead; head != atomic.LoadUint32(r.cqTail); head++ {
 		got := r.results[head&r.cqMask]
 		atomic.StoreUint32(r.cqHead, head+1)
 		if got.tag == r.tag {
-			return unix.Errno(-got.res), true
+			return got.res, true
 		}
 	}
 	return 0, false
@@ -171,5 +202,8 @@ func (r *ring) close() {
 	}
 	if r.entries != nil {
 		unix.Munmap(r.entries)
+	}
+	if r.out != nil {
+		unix.Munmap(r.out)
 	}
 }

@@ -104,5 +104,37 @@ func (rs *Rings) datasync(fd int) error {
 	return res
 }
 
+// writeDirect writes b at off past the page cache and makes it durable. errNotBegun: it was not done, or only a part of it, and the caller
+// does all of it in another way. EINVAL says that this file is not written so.
+func (rs *Rings) writeDirect(fd int, b []byte, off int64) error {
+	r, err := rs.take()
+	if err != nil {
+		return fmt.Errorf("%w: %w", errNotBegun, err)
+	}
+	n, err := r.writeDirect(fd, b, off)
+	if err != nil {
+		r.close()
+		return fmt.Errorf("%w: %w", errNotBegun, err)
+	}
+	rs.give(r)
+	return rs.wrote(n, len(b))
+}
+
+// wrote makes an error of a direct write's result. The first four of these are of the kind of write, or of the moment, and not of the
+// device; and even if they were of the device: the caller writes the same bytes again, so its sync is not one of pages that look clean.
+func (rs *Rings) wrote(n int32, want int) error {
+	res := unix.Errno(-n)
+	switch {
+	case int(n) == want:
+		return nil
+	case n >= 0, res == unix.EINVAL, res == unix.EOPNOTSUPP, res == unix.EAGAIN, res == unix.EINTR:
+		return fmt.Errorf("%w: wrote %d of %d bytes", errNotBegun, n, want)
+	case res == unix.ECANCELED:
+		rs.Close() // see datasync
+		return fmt.Errorf("%w: %w", errNotBegun, res)
+	}
+	return res
+}
+
 // errNotBegun is returned for a sync that was not tried.
 var errNotBegun = errors.New("sync not begun")

@@ -1,8 +1,10 @@
 package env
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"sync"
@@ -56,11 +58,11 @@ func TestSyncThroughRingsFails(t *testing.T) {
 	r, w, err := os.Pipe()
 	require.NoError(t, err)
 	defer r.Close()
-	err = osFile{w, rs}.Sync()
+	err = newOSFile(w, rs).Sync()
 	require.ErrorIs(t, err, unix.EINVAL)
 	require.ErrorContains(t, err, "fdatasync |1")
 	require.NoError(t, w.Close())
-	require.Error(t, osFile{w, rs}.Sync(), "closed")
+	require.Error(t, newOSFile(w, rs).Sync(), "closed")
 }
 
 // What the kernel has not begun is synced in the usual way; a failure is never tried twice.
@@ -80,6 +82,120 @@ func TestWhichSyncsAreTriedAgain(t *testing.T) {
 	require.NoError(t, err)
 	defer f.Close()
 	require.NoError(t, f.Sync(), "without a ring")
+}
+
+// Through the cache and past it, in any order and over each other, a file is what was written last.
+func TestWriteSync(t *testing.T) {
+	rs := rings(t)
+	for _, disk := range []OSDisk{{}, {Rings: rs}} {
+		f, err := disk.Create(filepath.Join(t.TempDir(), "file"))
+		require.NoError(t, err)
+		defer f.Close()
+		const size = 2 << 20
+		require.NoError(t, f.Allocate(size))
+		rnd := rand.New(rand.NewPCG(1, 2))
+		want := make([]byte, size)
+		for i := range 200 {
+			n := rnd.IntN(1<<(i%21)) + 1
+			if i%3 > 0 {
+				n = (n + pageBytes - 1) &^ (pageBytes - 1)
+			}
+			off := rnd.IntN(size - n + 1)
+			if i%3 > 0 {
+				off &^= pageBytes - 1
+			}
+			b := make([]byte, n)
+			for j := range b {
+				b[j] = byte(rnd.Uint32())
+			}
+			if i%5 == 0 {
+				_, err := f.WriteAt(b, int64(off))
+				require.NoError(t, err)
+				require.NoError(t, f.Sync())
+			} else {
+				require.NoError(t, WriteSync(f, b, int64(off)))
+			}
+			copy(want[off:], b)
+			got := make([]byte, n)
+			_, err := f.ReadAt(got, int64(off))
+			require.NoError(t, err)
+			require.Equal(t, b, got)
+		}
+		got := make([]byte, size)
+		_, err = f.ReadAt(got, 0)
+		require.NoError(t, err)
+		require.Equal(t, want, got)
+	}
+	require.Len(t, rs.free, 1)
+}
+
+// A file that has got another name meanwhile is still the same file.
+func TestWriteSyncBehindARename(t *testing.T) {
+	rs := rings(t)
+	dir := t.TempDir()
+	disk := OSDisk{Rings: rs}
+	f, err := disk.Create(filepath.Join(dir, "a"))
+	require.NoError(t, err)
+	require.NoError(t, disk.Rename(filepath.Join(dir, "a"), filepath.Join(dir, "b")))
+	page := bytes.Repeat([]byte("x"), pageBytes)
+	require.NoError(t, WriteSync(f, page, 0))
+	require.NoError(t, f.Close())
+	require.Error(t, WriteSync(f, page, 0), "closed")
+	got, err := os.ReadFile(filepath.Join(dir, "b"))
+	require.NoError(t, err)
+	require.Equal(t, page, got)
+}
+
+func TestWriteSyncFails(t *testing.T) {
+	rs := rings(t)
+	page := make([]byte, pageBytes)
+	name := filepath.Join(t.TempDir(), "file")
+	require.NoError(t, os.WriteFile(name, nil, 0o600))
+	ro, err := os.Open(name)
+	require.NoError(t, err)
+	defer ro.Close()
+	p := newOSFile(ro, rs)
+	require.True(t, p.past.file == nil)
+	p.past.once.Do(func() { p.past.file = ro }) // as if it could be written
+	require.ErrorIs(t, WriteSync(p, page, 0), unix.EBADF)
+
+	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	require.NoError(t, err)
+	defer full.Close()
+	require.ErrorIs(t, WriteSync(newOSFile(full, rs), page, 0), unix.ENOSPC)
+
+	closed := new(Rings)
+	closed.Close()
+	f, err := OSDisk{Rings: closed}.Create(filepath.Join(t.TempDir(), "file"))
+	require.NoError(t, err)
+	defer f.Close()
+	require.NoError(t, WriteSync(f, page, 0), "without a ring")
+	require.NoError(t, f.Sync())
+}
+
+// Which results of a direct write are final. None of the others leaves a page that only looks written.
+func TestWhichWritesAreTriedAgain(t *testing.T) {
+	const want = 4096
+	for _, c := range []struct {
+		n     int32
+		err   error
+		again bool
+	}{
+		{want, nil, false}, {0, nil, true}, {512, nil, true},
+		{-int32(unix.EINVAL), nil, true}, {-int32(unix.EOPNOTSUPP), nil, true}, {-int32(unix.EAGAIN), nil, true},
+		{-int32(unix.EINTR), nil, true}, {-int32(unix.ECANCELED), unix.ECANCELED, true},
+		{-int32(unix.EIO), unix.EIO, false}, {-int32(unix.ENOSPC), unix.ENOSPC, false}, {-int32(unix.EROFS), unix.EROFS, false},
+		{-int32(unix.ETIMEDOUT), unix.ETIMEDOUT, false}, {-int32(unix.EDQUOT), unix.EDQUOT, false},
+	} {
+		rs := new(Rings)
+		err := rs.wrote(c.n, want)
+		require.Equal(t, c.again, errors.Is(err, errNotBegun), c.n)
+		require.Equal(t, c.n == want, err == nil, c.n)
+		if c.err != nil {
+			require.ErrorIs(t, err, c.err)
+		}
+		require.Equal(t, c.err == unix.ECANCELED, rs.closed)
+	}
 }
 
 // deaf is a connection that cannot be polled.
@@ -104,6 +220,12 @@ func TestARingThatCannotBePolled(t *testing.T) {
 		require.NoError(t, err)
 		require.Zero(t, res)
 	}
+	past, err := os.OpenFile(f.Name(), os.O_WRONLY|unix.O_DIRECT, 0)
+	require.NoError(t, err)
+	defer past.Close()
+	n, err := r.writeDirect(int(past.Fd()), make([]byte, pageBytes), 0)
+	require.NoError(t, err)
+	require.EqualValues(t, pageBytes, n)
 	res, err := r.datasync(-1)
 	require.NoError(t, err)
 	require.Equal(t, unix.EBADF, res)
@@ -133,7 +255,8 @@ func BenchmarkSync(b *testing.B) {
 	for _, how := range []struct {
 		name string
 		disk OSDisk
-	}{{"thread", OSDisk{}}, {"ring", OSDisk{Rings: rs}}} {
+		one  bool
+	}{{"thread", OSDisk{}, false}, {"ring", OSDisk{Rings: rs}, false}, {"past-cache", OSDisk{Rings: rs}, true}} {
 		for _, written := range []bool{false, true} {
 			b.Run(fmt.Sprintf("%s/written=%v", how.name, written), func(b *testing.B) {
 				path := filepath.Join(b.TempDir(), "file")
@@ -162,6 +285,10 @@ func BenchmarkSync(b *testing.B) {
 						fresh()
 						began = usedCPU(b)
 						b.StartTimer()
+					}
+					if at := block * int64(i%blocks); how.one {
+						require.NoError(b, WriteSync(f, buf, at))
+						continue
 					}
 					_, err := f.WriteAt(buf, block*int64(i%blocks))
 					require.NoError(b, err)
