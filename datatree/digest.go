@@ -11,6 +11,12 @@ const (
 	maxScratchBytes = 64 << 10 // kept between two digests
 )
 
+// Digest is the running digest of the tree, equal on all servers at the same zxid. It changes a tree that is not settled.
+func (t *Tree) Digest() uint64 {
+	t.sumUp(oneByOne)
+	return t.digest
+}
+
 // nodeDigest is what a node adds to the tree's digest: CRC-32 over path (the root's is empty), data and the stored fields,
 // and nothing for a node below /zookeeper.
 func (t *Tree) nodeDigest(n *Node) (sum uint64) {
@@ -25,7 +31,7 @@ func nodeDigest(n *Node, scratch []byte) (uint64, []byte) {
 		return 0, scratch
 	}
 	payload := n.payload
-	if n.parentLen&^nullData == 0 {
+	if n.at() == 0 {
 		payload = payload[n.pathLen:]
 	}
 	b := append(scratch[:0], payload...)

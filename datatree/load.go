@@ -171,7 +171,7 @@ func (t *Batch) add(n *Node) error {
 // validPath checks the path, or of the sibling of a node that has a valid one its name.
 func validPath(n *Node, sibling bool) bool {
 	path := n.Path()
-	if at := int(n.parentLen &^ nullData); sibling && at > 1 {
+	if at := n.at(); sibling && at > 1 {
 		path = path[at:]
 	}
 	return proto.ValidatePath(path) == nil

@@ -13,7 +13,7 @@ import (
 type Node struct {
 	payload             string // path, then data
 	pathLen             uint32 // beside the payload: who compares paths needs both
-	parentLen           uint32 // 0 for the root; the top bit says that the data is null
+	parentLen           uint32 // see at; the top bits say that the data is null, and that the tree's digest lacks the node
 	acl                 *aclList
 	czxid, mzxid, pzxid txn.Zxid
 	ctime, mtime        int64 // milliseconds since 1970
@@ -26,6 +26,7 @@ type Node struct {
 
 const (
 	nullData   uint32 = 1 << 31
+	notSummed  uint32 = 1 << 30
 	rootPath          = "/"
 	configPath        = "/zookeeper/config"
 	ttlPrefix         = uint64(0xFF00) << 48
@@ -75,15 +76,18 @@ func (n *Node) Path() string { return n.payload[:n.pathLen] }
 
 // Name is the last component of the path, "" for the root.
 func (n *Node) Name() string {
-	at := n.parentLen &^ nullData
+	at := n.at()
 	if at > 1 {
 		at++
 	}
 	return n.payload[max(at, 1):n.pathLen]
 }
 
+// at is the length of the parent's path, 0 for the root.
+func (n *Node) at() int { return int(n.parentLen &^ (nullData | notSummed)) }
+
 // parent is the path of the parent, "" for the root.
-func (n *Node) parent() string { return n.payload[:n.parentLen&^nullData] }
+func (n *Node) parent() string { return n.payload[:n.at()] }
 
 // Data is the data; null data, which clients tell from empty data, is "" and true.
 func (n *Node) Data() (data string, null bool) {
@@ -146,7 +150,7 @@ func (n *Node) Stat() proto.Stat {
 
 // before is the order of the tree: by parent, then by name. Siblings have their names at the same place.
 func before(a, b *Node) bool {
-	at, bt := a.parentLen&^nullData, b.parentLen&^nullData
+	at, bt := a.at(), b.at()
 	if a.payload[:at] != b.payload[:bt] {
 		return a.payload[:at] < b.payload[:bt]
 	}

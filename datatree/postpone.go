@@ -14,6 +14,9 @@ type postponed struct {
 	on    bool
 	base  []*Node // in order; removed ones are among them, marked
 	fresh []*Node // entered since, in no order; likewise
+
+	// Nodes that were entered or changed since they were last in the digest. Those among them that were removed are marked, or not in it.
+	unsummed []*Node
 }
 
 // removedMark is what a node has for a number of children that was removed while the order was postponed.
@@ -35,12 +38,50 @@ func (t *Tree) Settle(run func(n int, do func(i int))) {
 	if !t.later.on {
 		return
 	}
-	base, fresh := t.later.base, t.later.fresh
-	t.later = postponed{}
 	if run == nil {
 		run = oneByOne
 	}
+	t.sumUp(run)
+	base, fresh := t.later.base, t.later.fresh
+	t.later = postponed{}
 	t.order.build(merge(base, sortNodes(fresh, run)))
+}
+
+// leaveDigest takes a node that is about to change or go out of the digest; while the order is postponed, it comes back at the end only.
+func (t *Tree) leaveDigest(n *Node) {
+	if n.parentLen&notSummed != 0 {
+		return
+	}
+	t.digest -= t.nodeDigest(n)
+	if t.later.on {
+		n.parentLen |= notSummed
+		t.later.unsummed = append(t.later.unsummed, n)
+	}
+}
+
+// sumUp makes the digest that of all nodes.
+func (t *Tree) sumUp(run func(n int, do func(i int))) {
+	const part = 4096
+	nodes := t.later.unsummed
+	if len(nodes) == 0 {
+		return // and writes nothing: a settled tree has readers
+	}
+	sums := make([]uint64, (len(nodes)+part-1)/part)
+	run(len(sums), func(i int) {
+		var scratch []byte
+		for _, n := range nodes[i*part : min((i+1)*part, len(nodes))] {
+			n.parentLen &^= notSummed
+			if n.numChildren != removedMark {
+				var sum uint64
+				sum, scratch = nodeDigest(n, scratch)
+				sums[i] += sum
+			}
+		}
+	})
+	for _, sum := range sums {
+		t.digest += sum
+	}
+	t.later.unsummed = nodes[:0]
 }
 
 func oneByOne(n int, do func(i int)) {

@@ -80,7 +80,7 @@ func (t *Tree) Children(n *Node, yield func(child *Node) bool) {
 
 // Descendants counts the nodes below n.
 func (t *Tree) Descendants(n *Node) int {
-	if n.parentLen&^nullData == 0 {
+	if n.at() == 0 {
 		return t.nodes.len() - 1
 	}
 	total := int(n.numChildren)
@@ -102,9 +102,6 @@ func (t *Tree) Len() int { return t.nodes.len() }
 // Bytes is the sum of the lengths of all paths and data.
 func (t *Tree) Bytes() int64 { return t.bytes }
 
-// Digest is the running digest of the tree, equal on all servers at the same zxid.
-func (t *Tree) Digest() uint64 { return t.digest }
-
 // Ephemerals returns the paths of owner's ephemerals in ascending order, in a fresh slice.
 func (t *Tree) Ephemerals(owner txn.SessionID) []string { return t.owned.paths(owner) }
 
@@ -125,12 +122,14 @@ func (t *Tree) add(n *Node, hash uint64) {
 	t.nodes.enter(n, hash)
 	if t.later.on {
 		t.later.fresh = append(t.later.fresh, n)
+		t.later.unsummed = append(t.later.unsummed, n)
+		n.parentLen |= notSummed
 	} else {
 		t.order.put(n)
+		t.digest += t.nodeDigest(n)
 	}
 	t.changed = max(t.changed, n.newest())
 	t.bytes += int64(len(n.payload))
-	t.digest += t.nodeDigest(n)
 	t.enlist(n)
 }
 
@@ -148,7 +147,7 @@ func (t *Tree) enlist(n *Node) {
 // change has edit change a node: the node itself if no image can hold it, a copy in its place otherwise. It returns the one that counts
 // from now on. edit leaves the path as it is.
 func (t *Tree) change(n *Node, edit func(n *Node)) *Node {
-	t.digest -= t.nodeDigest(n)
+	t.leaveDigest(n)
 	t.bytes -= int64(len(n.payload))
 	if n.newest() <= t.imaged && !t.later.on {
 		c := *n
@@ -162,7 +161,9 @@ func (t *Tree) change(n *Node, edit func(n *Node)) *Node {
 	edit(n)
 	t.changed = max(t.changed, n.newest())
 	t.bytes += int64(len(n.payload))
-	t.digest += t.nodeDigest(n)
+	if !t.later.on {
+		t.digest += t.nodeDigest(n)
+	}
 	return n
 }
 
@@ -171,6 +172,7 @@ func (t *Tree) remove(n *Node) {
 	if n == t.parent {
 		t.parent = nil
 	}
+	t.leaveDigest(n)
 	t.nodes.remove(n)
 	if t.later.on {
 		n.numChildren = removedMark
@@ -178,7 +180,6 @@ func (t *Tree) remove(n *Node) {
 		t.order.remove(n)
 	}
 	t.bytes -= int64(len(n.payload))
-	t.digest -= t.nodeDigest(n)
 	t.lists.release(n.acl)
 	switch {
 	case n.Ephemeral():

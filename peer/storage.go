@@ -42,7 +42,7 @@ type StateStore interface {
 	Clear() error
 	// Restore replaces the state by the one that a snapshot's stream holds. It reads r to io.EOF.
 	Restore(r io.Reader) error
-	// Apply replays committed records, in order. It may keep them.
+	// Apply replays committed records, in order. It may keep them, but not the slice.
 	Apply(recs []txn.Record) error
 }
 

@@ -104,8 +104,8 @@ func (st *starting) readLog(start txnlog.Start) (l *txnlog.Log, rep txnlog.Repor
 		read()
 		return l, rep, err
 	}
-	st.ahead, st.stopped = make(chan []txn.Record, aheadBatches), make(chan struct{})
-	defer func() { st.ahead, st.stopped = nil, nil }()
+	st.ahead, st.again, st.stopped = make(chan []txn.Record, aheadBatches), make(chan []txn.Record, aheadBatches), make(chan struct{})
+	defer func() { st.ahead, st.again, st.stopped = nil, nil, nil }()
 	go func() {
 		defer close(st.ahead)
 		read()
@@ -117,6 +117,11 @@ func (st *starting) readLog(start txnlog.Start) (l *txnlog.Log, rep txnlog.Repor
 		}
 		if broken = st.apply(batch); broken != nil {
 			close(st.stopped)
+		}
+		clear(batch)
+		select {
+		case st.again <- batch[:0]:
+		default:
 		}
 	}
 	if broken != nil {
@@ -134,6 +139,9 @@ func (st *starting) take(r txn.Record, committed bool) error {
 		st.out.Tail = append(st.out.Tail, r)
 		return nil
 	}
+	if st.batch == nil {
+		st.batch = st.room()
+	}
 	st.batch = append(st.batch, r)
 	st.batchBytes += len(r.Bytes)
 	st.out.Applied = zab.Position{Zxid: r.Zxid, Chain: r.Chain}
@@ -142,6 +150,16 @@ func (st *starting) take(r txn.Record, committed bool) error {
 		return nil
 	}
 	return st.flush()
+}
+
+// room is an empty slice for a batch.
+func (st *starting) room() []txn.Record {
+	select {
+	case b := <-st.again:
+		return b
+	default:
+		return make([]txn.Record, 0, replayCount)
+	}
 }
 
 // flush gives the batch to the state, or to the goroutine that does.

@@ -42,6 +42,7 @@ type starting struct {
 	batch       []txn.Record
 	batchBytes  int
 	ahead       chan []txn.Record // batches for the state, if the log is read ahead
+	again       chan []txn.Record // slices to be used again
 	stopped     chan struct{}     // the state takes no more of them
 }
 

@@ -29,9 +29,15 @@ type Result struct {
 
 // Apply carries out a committed transaction. Its errors are broken invariants (an order that cannot be, a payload of another
 // version, a transaction that does not fit the state): the state is then undefined and the server must stop.
-func (m *Machine) Apply(rec *txn.Record) (Result, error) { return m.carryOut(rec, nil) }
+func (m *Machine) Apply(rec *txn.Record) (Result, error) {
+	res, err := m.carryOut(rec, nil)
+	if err == nil {
+		m.marks.add(rec.Zxid, m.tree.Digest())
+	}
+	return res, err
+}
 
-// Replay is Apply where nobody wants to know the result.
+// Replay is Apply where nobody wants to know the result, nor the digest before Settle.
 func (m *Machine) Replay(rec *txn.Record) error {
 	res, err := m.carryOut(rec, m.spare[:0])
 	m.spare = res.Events
@@ -55,7 +61,6 @@ func (m *Machine) carryOut(rec *txn.Record, events datatree.Events) (Result, err
 		return Result{}, fmt.Errorf("apply %v: %w", rec.Zxid, err)
 	}
 	m.zxid = rec.Zxid
-	m.marks.add(rec.Zxid, m.tree.Digest())
 	m.millis = max(m.millis, t.Time)
 	return res, nil
 }

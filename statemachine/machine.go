@@ -58,6 +58,9 @@ func (m *Machine) Postpone() { m.tree.Postpone() }
 func (m *Machine) Settle() {
 	m.tree.Settle(m.cfg.Parallel)
 	m.spare = nil
+	if m.marks.last() < m.zxid {
+		m.marks.add(m.zxid, m.tree.Digest())
+	}
 }
 
 // LastZxid is the zxid of the last applied transaction.

@@ -26,6 +26,14 @@ func (m *marks) add(zxid txn.Zxid, digest uint64) {
 	m.n++
 }
 
+// last is the newest zxid that is remembered, 0 if none is.
+func (m *marks) last() txn.Zxid {
+	if m.n == 0 {
+		return 0
+	}
+	return m.ring[(m.n-1)%marksKept].zxid
+}
+
 // at returns the digest behind zxid, if it is remembered.
 func (m *marks) at(zxid txn.Zxid) (digest uint64, ok bool) {
 	lo, hi := max(0, m.n-marksKept), m.n

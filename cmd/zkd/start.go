@@ -7,14 +7,19 @@ import (
 	"sync/atomic"
 )
 
-// startGrowth is how much the heap may grow between two collections of a start, in percent. Nearly all that a start allocates stays, so that
-// collections find little; but what it leaves behind must not make it larger than the filling of the tree did.
-const startGrowth = 300
+// Nearly all that a start allocates stays, so that collections find little. ballast, which is never touched and so takes no memory, and startGrowth, in percent,
+// put the first one off until the heap has half a gigabyte, what a million znodes and their log come to. A larger one is collected as it grows.
+const (
+	ballast     = 256 << 20
+	startGrowth = 200
+)
 
 // collectLater runs start with rarer collections.
 func collectLater(start func()) {
 	defer debug.SetGCPercent(debug.SetGCPercent(startGrowth))
+	weight := make([]byte, ballast)
 	start()
+	runtime.KeepAlive(weight)
 }
 
 // sideBySide calls do for 0 to n-1, on as many goroutines as there are processors, and returns when all calls have returned.

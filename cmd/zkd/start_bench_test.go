@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"runtime/debug"
 	"strconv"
 	"syscall"
 	"testing"
@@ -47,10 +48,7 @@ func newStartWorld(tb testing.TB) *startWorld {
 // open is what a start does before anything is served.
 func (w *startWorld) open() peer.Recovered {
 	w.rep = server.NewReplica(server.Config{SelfID: 1, Now: env.RealClock{}.Now, Wall: time.Now}, statemachine.Config{MaxTxnBytes: 1 << 20, Parallel: sideBySide})
-	var store *peer.Storage
-	var rec peer.Recovered
-	var err error
-	collectLater(func() { store, rec, err = peer.OpenStorage(w.cfg, w.rep) })
+	store, rec, err := peer.OpenStorage(w.cfg, w.rep)
 	require.NoError(w, err)
 	w.store = store
 	return rec
@@ -130,6 +128,7 @@ func BenchmarkStart(b *testing.B) {
 			digest, at := w.rep.Digest()
 			require.NoError(b, w.store.Close(true))
 			b.ReportAllocs()
+			defer debug.SetGCPercent(debug.SetGCPercent(startGrowth))
 			var cpu time.Duration
 			for b.Loop() {
 				began := cpuTime()
