@@ -783,3 +783,53 @@ func TestARestoredCopyIsRecovering(t *testing.T) {
 	require.True(t, rec.Hard.Recovering)
 	require.Equal(t, id, rec.Hard.RecoveryID)
 }
+
+// stubborn is a state that breaks at some record, and a Starter.
+type stubborn struct {
+	state
+	at    txn.Zxid
+	calls []string
+}
+
+func (s *stubborn) Begin() { s.calls = append(s.calls, "begin") }
+func (s *stubborn) Ready() { s.calls = append(s.calls, "ready") }
+
+func (s *stubborn) Apply(recs []txn.Record) error {
+	for _, r := range recs {
+		if r.Zxid == s.at {
+			return errors.New("it does not fit")
+		}
+	}
+	return s.state.Apply(recs)
+}
+
+// A state that refuses a record ends the start with its error, however far the log was read ahead.
+func TestAStateThatBreaksEndsTheStart(t *testing.T) {
+	w := newWorld()
+	w.mustOpen(t)
+	require.NoError(t, w.save(zab.HardState{ClusterID: 5, Accepted: 1, AcceptedLeader: 2, Current: 1}))
+	for range 20 { // many more batches than are read ahead
+		require.NoError(t, w.write(1, 1000, 0))
+	}
+	require.NoError(t, w.s.Confirm(w.end().Zxid))
+	for _, ahead := range []bool{true, false} {
+		w.d.Kill()
+		w.cfg.ReadAhead = ahead
+		sm := &stubborn{at: w.hist[len(w.hist)/3].Zxid}
+		_, _, err := peer.OpenStorage(w.cfg, sm)
+		var broken *peer.StorageError
+		require.ErrorAs(t, err, &broken)
+		require.Equal(t, zab.ExitBrokenInvariant, broken.Code)
+		require.ErrorContains(t, err, "it does not fit")
+		require.Equal(t, []string{"begin"}, sm.calls)
+
+		w.d.Kill()
+		sm = &stubborn{}
+		s, rec, err := peer.OpenStorage(w.cfg, sm)
+		require.NoError(t, err)
+		require.Equal(t, w.zxids(), sm.zxids)
+		require.Equal(t, len(w.hist), rec.Replayed)
+		require.Equal(t, []string{"begin", "ready"}, sm.calls)
+		require.NoError(t, s.Close(false))
+	}
+}

@@ -78,7 +78,7 @@ func newWorld() *world {
 	w := &world{d: simdisk.NewDisk(0)}
 	id := uint64(100)
 	w.cfg = peer.StorageConfig{
-		Disk: w.d, DataDir: dataDir, Self: 1, SegmentBytes: 5 * 4096, RetainSnaps: 2,
+		Disk: w.d, DataDir: dataDir, Self: 1, SegmentBytes: 5 * 4096, RetainSnaps: 2, ReadAhead: true, // the simulator reads without
 		NewID: func() uint64 { id++; return id },
 		Wall:  func() time.Time { return time.Unix(0, 0) },
 	}
