@@ -33,6 +33,7 @@ type register struct {
 	refused []zab.Refusal
 	synced  map[uint64]zab.Synced
 	skew    uint64 // what the digest is wrong by
+	gate    func() // called while a snapshot is written; may be nil
 }
 
 func newRegister() *register {
@@ -100,15 +101,19 @@ func (r *register) DigestAt(at txn.Zxid) (uint64, bool) {
 type image struct {
 	last    txn.Zxid
 	applied []int32
+	gate    func()
 }
 
 func (r *register) Snapshot() io.WriterTo {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return &image{r.last, r.applied[:len(r.applied):len(r.applied)]}
+	return &image{r.last, r.applied[:len(r.applied):len(r.applied)], r.gate}
 }
 
 func (m *image) WriteTo(w io.Writer) (int64, error) {
+	if m.gate != nil {
+		m.gate()
+	}
 	b := binary.BigEndian.AppendUint64(nil, uint64(m.last))
 	for _, c := range m.applied {
 		b = binary.BigEndian.AppendUint32(b, uint32(c))

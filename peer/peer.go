@@ -209,6 +209,7 @@ func (p *Peer) Run(ctx context.Context) error {
 	p.takeTurn(func() { p.ended = true }) // a client's goroutine, which nobody here waits for, takes no turn beside or behind what follows
 	p.closeStreams()
 	cancel()
+	p.snaps.writing.Wait() // a snapshot under way still counts: the next start has less to replay
 	p.disk.close()
 	p.inbox.close()
 	p.wg.Wait()

@@ -224,6 +224,23 @@ func TestASnapshotIsDueByWhatAStartHadToReplay(t *testing.T) {
 	})
 }
 
+// A snapshot that is being written when the server stops is there for the next start.
+func TestASnapshotUnderWayAtAStopCounts(t *testing.T) {
+	e := newEnsemble(t, 1, func(c *Config) { c.SnapTxns, c.SnapBytes = 100, 1 })
+	m := e.members[0]
+	m.waitServing(t)
+	begun, stopped := make(chan struct{}), m.peer.stopped
+	m.reg.gate = func() { close(begun); <-stopped }
+	m.write(0, 200)
+	<-begun
+	m.waitApplied(t, 200)
+	e.halt(m)
+	e.start(m)
+	require.NotZero(t, m.peer.rec.SnapshotAt.Zxid)
+	m.waitServing(t)
+	m.waitApplied(t, 200)
+}
+
 func TestASnapshotIsDueByTheLogAloneHoweverFewTheTransactions(t *testing.T) {
 	e := newEnsemble(t, 1, func(c *Config) { c.SnapTxns, c.SnapBytes, c.SnapLimit = 1_000_000, 1, 8<<10 })
 	m := e.members[0]

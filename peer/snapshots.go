@@ -5,6 +5,7 @@ import (
 	"hash/crc32"
 	"io"
 	"math/rand/v2"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -25,6 +26,7 @@ const chunkBytes = 256 << 10
 type snapshotter struct {
 	p       *Peer
 	running atomic.Bool
+	writing sync.WaitGroup // the goroutine that writes one
 	wanted  atomic.Bool  // whatever the bounds say: a damaged file has to be replaced
 	last    atomic.Int64 // when something was applied, by the monotonic clock
 
@@ -103,7 +105,7 @@ func (s *snapshotter) start() {
 	table := p.hist.Table.Clone()
 	table.Cut(at)
 	s.rearm(max(p.hist.SnapSize, p.cfg.SnapBytes))
-	p.wg.Go(func() {
+	s.writing.Go(func() {
 		began := p.cfg.Clock.Now()
 		size, err := s.write(at, table, clone)
 		if err != nil {
