@@ -19,6 +19,7 @@
 //	space watcher   one: looks at the free space once a second
 //	scrubber        one: reads old segments and snapshots through, slowly, once a day
 //	snapshotter     at most one: writes a clone of the state to disk
+//	log reader      at a start, within OpenStorage: reads and decodes the log while the state is given what came before (ReadAhead)
 //
 // A turn is one Step and everything that follows from it; only in a turn are the core, the StateMachine and the Edge called. Turns are
 // taken one at a time, under Peer.turning: by the loop for timers and for what clients submit, and by a stream's reader or the disk
@@ -27,5 +28,5 @@
 // of threads, which add up to most of what a lone write costs. A turn must not wait for a reader, the disk writer or a socket.
 //
 // Files: peer.go the loop; perform.go effects; disk.go the disk writer; snapshots.go taking, sending, receiving; mesh.go, stream.go,
-// hello.go the network; storage.go, hardstate.go, manifest.go the data directory (no goroutine: internal/sim runs them too).
+// hello.go the network; storage.go, hardstate.go, manifest.go the data directory (no goroutine without ReadAhead: internal/sim runs them too).
 package peer

@@ -27,8 +27,8 @@ type snapshotter struct {
 	p       *Peer
 	running atomic.Bool
 	writing sync.WaitGroup // the goroutine that writes one
-	wanted  atomic.Bool  // whatever the bounds say: a damaged file has to be replaced
-	last    atomic.Int64 // when something was applied, by the monotonic clock
+	wanted  atomic.Bool    // whatever the bounds say: a damaged file has to be replaced
+	last    atomic.Int64   // when something was applied, by the monotonic clock
 
 	// Owned by the turn.
 	txns, dueTxns   int

@@ -97,7 +97,7 @@ var ErrNoSnapshot = errors.New("there is no snapshot")
 var ErrSuperseded = errors.New("snapshot is superseded")
 
 // Storage is a server's durable side: promises, log, snapshots, and the manifest that says what of it counts. It has no
-// goroutine. Methods that change something are called by one goroutine, in the order of the core's effects; those that say so may be
+// goroutine, but for that of a start with ReadAhead. Methods that change something are called by one goroutine, in the order of the core's effects; those that say so may be
 // called from any. After an error of a durable write it refuses everything.
 type Storage struct {
 	cfg    StorageConfig

@@ -1,9 +1,6 @@
 package server
 
-import (
-	"github.com/zkd-project/zkd/statemachine"
-	"github.com/zkd-project/zkd/txn"
-)
+import "github.com/zkd-project/zkd/statemachine"
 
 // Clear makes the state that of the empty history: a start that found no usable snapshot begins here.
 func (r *Replica) Clear() error {
@@ -26,14 +23,4 @@ func (r *Replica) Ready() {
 	defer r.mu.Unlock()
 	r.starting = false
 	r.machine.Settle()
-}
-
-// replay is Apply at a start.
-func (r *Replica) replay(recs []txn.Record) error {
-	for i := range recs {
-		if err := r.machine.Replay(&recs[i]); err != nil {
-			return err
-		}
-	}
-	return nil
 }

@@ -104,7 +104,7 @@ func (r *Replica) Abandon() {
 // them, and the clients of this server that asked get their replies. An error is a broken invariant.
 func (r *Replica) Apply(recs []txn.Record) error {
 	if r.starting {
-		return r.replay(recs)
+		return r.machine.Replay(recs)
 	}
 	r.mu.Lock()
 	var err error

@@ -37,11 +37,16 @@ func (m *Machine) Apply(rec *txn.Record) (Result, error) {
 	return res, err
 }
 
-// Replay is Apply where nobody wants to know the result, nor the digest before Settle.
-func (m *Machine) Replay(rec *txn.Record) error {
-	res, err := m.carryOut(rec, m.spare[:0])
-	m.spare = res.Events
-	return err
+// Replay is Apply of some records where nobody wants to know the results, nor the digest before Settle.
+func (m *Machine) Replay(recs []txn.Record) error {
+	for i := range recs {
+		res, err := m.carryOut(&recs[i], m.spare[:0])
+		m.spare = res.Events
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // carryOut appends the events to events.
