@@ -7,8 +7,8 @@ import (
 )
 
 const (
-	systemPrefix    = "/zookeeper/"
-	maxScratchBytes = 64 << 10 // kept between two digests
+	systemPrefix = "/zookeeper/"
+	scratchBytes = 8 << 10 // how much of a payload is summed at a time
 )
 
 // Digest is the running digest of the tree, equal on all servers at the same zxid. It changes a tree that is not settled.
@@ -24,8 +24,8 @@ func (t *Tree) nodeDigest(n *Node) (sum uint64) {
 	return sum
 }
 
-// nodeDigest copies the node into one buffer, scratch if that is large enough, because the checksum wants bytes in one piece. It returns the
-// buffer for the next call.
+// nodeDigest copies the node into scratch, because the checksum wants bytes; a large one piece by piece, for a copy of a megabyte costs more than
+// its checksum. It returns the buffer for the next call.
 func nodeDigest(n *Node, scratch []byte) (uint64, []byte) {
 	if strings.HasPrefix(n.Path(), systemPrefix) {
 		return 0, scratch
@@ -34,7 +34,13 @@ func nodeDigest(n *Node, scratch []byte) (uint64, []byte) {
 	if n.at() == 0 {
 		payload = payload[n.pathLen:]
 	}
-	b := append(scratch[:0], payload...)
+	sum, b := uint32(0), scratch[:0]
+	for len(payload) > scratchBytes {
+		b = append(b[:0], payload[:scratchBytes]...)
+		sum, payload = crc32.Update(sum, crc32.IEEETable, b), payload[scratchBytes:]
+		b = b[:0]
+	}
+	b = append(b, payload...)
 	b = binary.BigEndian.AppendUint64(b, uint64(n.czxid))
 	b = binary.BigEndian.AppendUint64(b, uint64(n.mzxid))
 	b = binary.BigEndian.AppendUint64(b, uint64(n.pzxid))
@@ -44,8 +50,5 @@ func nodeDigest(n *Node, scratch []byte) (uint64, []byte) {
 	b = binary.BigEndian.AppendUint32(b, uint32(n.cversion))
 	b = binary.BigEndian.AppendUint32(b, uint32(n.aversion))
 	b = binary.BigEndian.AppendUint64(b, uint64(n.owner))
-	if cap(b) <= maxScratchBytes {
-		scratch = b
-	}
-	return uint64(crc32.ChecksumIEEE(b)), scratch
+	return uint64(crc32.Update(sum, crc32.IEEETable, b)), b
 }

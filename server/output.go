@@ -97,10 +97,13 @@ func (c *conn) kick() {
 // kickHere is kick, but it first writes itself what the kernel takes at once: for a single reply that costs less than a goroutine. The
 // caller holds no lock of the lock order.
 func (c *conn) kickHere() {
-	buf := c.beginKick()
-	if buf == nil {
-		return
+	if buf := c.beginKick(); buf != nil {
+		c.flushHere(buf)
 	}
+}
+
+// flushHere is startFlusher, but what the kernel takes at once is written by the caller.
+func (c *conn) flushHere(buf []byte) {
 	if c.in.raw != nil && len(buf) > 0 {
 		n := writeAtOnce(c.in.raw, buf)
 		if n < len(buf) {
@@ -115,6 +118,29 @@ func (c *conn) kickHere() {
 		return
 	}
 	c.startFlusher(buf)
+}
+
+// kickAll is kick for many: one goroutine writes for all of them, and leaves those whose socket is full to goroutines of their own. It ends
+// with the last of the server's tasks that it was given.
+func kickAll(conns []*conn) {
+	type due struct {
+		c   *conn
+		buf []byte
+	}
+	list := make([]due, 0, len(conns))
+	for _, c := range conns {
+		if buf := c.beginKick(); buf != nil {
+			list = append(list, due{c, buf})
+		}
+	}
+	if len(list) == 0 {
+		return
+	}
+	go func() {
+		for _, d := range list {
+			d.c.flushHere(d.buf)
+		}
+	}()
 }
 
 // beginKick makes the caller the flusher and gives it what is to be written; nil if there is nothing to do or somebody does it. A flusher

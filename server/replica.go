@@ -231,20 +231,27 @@ func (r *Replica) markDirty(c *conn) {
 	}
 }
 
-// kickHereConns is how many connections' replies an Apply writes itself. More are written side by side.
-const kickHereConns = 2
+const (
+	// kickHereConns is how many connections' replies an Apply writes itself. More are written side by side.
+	kickHereConns = 2
+	// fanOutConns is from how many on, as when an event is awaited by a thousand, a goroutine writes for fanOutPart of them, one after the other.
+	fanOutConns = 64
+	fanOutPart  = 32
+)
 
 func (r *Replica) kickDirty() {
-	few := len(r.dirty) <= kickHereConns
 	for i, c := range r.dirty {
 		c.dirty = false // only the peer's turns touch it, and this is one
-		if few {
+		switch {
+		case len(r.dirty) <= kickHereConns:
 			c.kickHere()
-		} else {
+		case len(r.dirty) < fanOutConns:
 			c.kick()
+		case i%fanOutPart == 0:
+			kickAll(r.dirty[i:min(i+fanOutPart, len(r.dirty))])
 		}
-		r.dirty[i] = nil
 	}
+	clear(r.dirty)
 	r.dirty = r.dirty[:0]
 }
 
