@@ -67,6 +67,7 @@ type conn struct {
 	submitted bool   // a write was submitted while acting was set
 	dirty     bool   // in Replica.dirty; guarded by Replica.mu held for writing
 	traffic   traffic
+	portion   portion
 
 	watching  map[uint32]struct{} // the watched paths; guarded by watchTable.mu
 	watcher   uint32              // this connection in the table, 0 before its first watch; guarded by watchTable.mu

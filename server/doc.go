@@ -18,7 +18,9 @@
 //	fader      started by Run; while this server leads it asks for the deletion of what goes by itself; ends with Run's context
 //	reader     one per connection, started by Run; waits for input, room, or a role; ends when the connection is closed
 //	flusher    at most one per connection, started by whoever made a reply due that the reader does not write itself; ends when
-//	           nothing is left to write
+//	           nothing is left to write; when very many have something to write, one for every 32 of them
+//
+// A timer ends the rest of a connection between large writes (pace.go); closing the connection stops it.
 //
 // The exported methods of Replica, and Serve, Freeze, Refused, Synced and Revalidated of Server, are called in the peer's turns: by its
 // loop, or by the goroutine that brought the event, but by one at a time. None waits for a client; Freeze waits for Config.DrainTime at

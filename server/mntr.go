@@ -41,6 +41,7 @@ func (s *Server) mntr(b *strings.Builder) {
 	}
 	line("attached_sessions", attached)
 	line("slow_readers_closed", s.rep.stats.slowReaders.Load())
+	line("large_write_rests", s.rep.stats.rests.Load())
 	line("strangers_closed", s.rep.stats.strangers.Load())
 	mntrReplication(line, &st)
 	if s.cfg.Extra != nil {

@@ -231,6 +231,9 @@ func (c *conn) close() {
 	c.state = closed
 	c.dropQueue()
 	c.out = nil
+	if c.portion.timer != nil {
+		c.portion.timer.Stop()
+	}
 	c.changed.Broadcast()
 	c.mu.Unlock()
 	_ = c.nc.Close() // nothing can be done about an error

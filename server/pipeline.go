@@ -91,7 +91,7 @@ func (c *conn) start() {
 	var reqs []txn.Request
 	for ; c.q.started < len(c.q.entries) && !c.syncAhead; c.q.started++ {
 		e := &c.q.entries[c.q.started]
-		if e.barrier() && (c.q.ahead > maxAhead || c.q.pending > 0 && c.q.pending+len(e.body) > maxPending) {
+		if e.barrier() && (c.resting() || c.q.ahead > maxAhead || c.q.pending > 0 && c.q.pending+len(e.body) > maxPending) {
 			break
 		}
 		switch {
@@ -118,6 +118,7 @@ func (c *conn) start() {
 }
 
 func (c *conn) begin(e *entry) {
+	c.weigh(len(e.body))
 	e.progress = underway
 	c.q.waiting++
 	c.q.pending += len(e.body)
@@ -143,6 +144,7 @@ func (c *conn) finish(e *entry, code proto.ErrCode) {
 	if e.op == proto.OpSync {
 		c.syncAhead = false
 	}
+	c.settleDown()
 }
 
 // settle makes the reply of an answered entry that was no transaction of its own: a sync or a refusal.

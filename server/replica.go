@@ -41,6 +41,8 @@ type Replica struct {
 	touchedMu sync.Mutex
 	touched   []*conn // heard since the last Touched
 
+	pace pace
+
 	// The rest belongs to the peer's loop alone.
 	starting bool             // between Begin and Ready
 	tracker  *session.Tracker // nil unless this server leads
@@ -49,6 +51,7 @@ type Replica struct {
 	hit      []*conn // scratch for firing watches
 	over     []overrun
 	frame    []byte // scratch
+	counting bool   // in the batch that is being applied
 }
 
 // waiter is something to do once a zxid is applied.
@@ -107,6 +110,7 @@ func (r *Replica) Apply(recs []txn.Record) error {
 		return r.machine.Replay(recs)
 	}
 	r.mu.Lock()
+	r.counting = r.pace.turn(r.cfg.Now)
 	var err error
 	for i := range recs {
 		if err = r.applyOne(&recs[i]); err != nil {
@@ -125,6 +129,9 @@ func (r *Replica) applyOne(rec *txn.Record) error {
 	t, err := rec.Txn()
 	if err != nil {
 		return err
+	}
+	if r.counting && t.Session != 0 {
+		r.pace.count(t.Session, len(rec.Bytes))
 	}
 	var c *conn
 	switch {

@@ -11,6 +11,7 @@ type stats struct {
 	start          time.Time
 	received, sent atomic.Int64
 	slowReaders    atomic.Int64
+	rests          atomic.Int64 // of connections between large writes
 	authFailed     atomic.Int64
 	refused        atomic.Int64 // connections over a limit
 	strangers      atomic.Int64 // connections that did not speak the protocol

@@ -1,0 +1,130 @@
+package server
+
+import (
+	"sync/atomic"
+	"time"
+
+	"github.com/zkd-project/zkd/txn"
+)
+
+// A large write keeps the logs of all servers busy for milliseconds, and every write behind it waits. So a connection whose writes are large
+// rests between them, the longer the more others there are whose writes are small (ADR 0020).
+const (
+	// heavy is how many bytes of writes that a connection has under way at once count as large.
+	heavy = 256 << 10
+	// restPerOther is how long a connection rests for each other session, in units of what its large write has taken.
+	restPerOther = 2
+	// restMost bounds that: a large write has at least one part of restMost+1 of the time.
+	restMost = 16
+	// restLongest bounds one rest, whatever a write has taken.
+	restLongest = 2 * time.Second
+	// paceWindow is for how long a session that has written counts. It counts as one of small writes if it wrote less than a part of
+	// paceSmaller of what the resting one did.
+	paceWindow  = 500 * time.Millisecond
+	paceSmaller = 8
+)
+
+// pace counts what each session writes while there are large writes. Only the peer's turns use it, but for until.
+type pace struct {
+	until   atomic.Int64 // Config.Now until which writes are counted; 0 before the first large one
+	began   time.Duration
+	current map[txn.SessionID]int64 // bytes since began
+	before  map[txn.SessionID]int64 // in the window before that
+}
+
+// wake has writes counted for some time. Any goroutine may call it.
+func (p *pace) wake(now time.Duration) { p.until.Store(int64(now + 4*paceWindow)) }
+
+// turn begins a batch of applies and reports whether its writes are to be counted.
+func (p *pace) turn(now func() time.Duration) bool {
+	until := time.Duration(p.until.Load())
+	if until == 0 {
+		return false
+	}
+	switch at := now(); {
+	case at > until:
+		p.until.CompareAndSwap(int64(until), 0)
+		p.current, p.before = nil, nil
+		return false
+	case p.current == nil || at-p.began > 2*paceWindow:
+		p.began, p.current, p.before = at, map[txn.SessionID]int64{}, nil
+	case at-p.began > paceWindow:
+		p.began, p.current, p.before = at, map[txn.SessionID]int64{}, p.current
+	}
+	return true
+}
+
+func (p *pace) count(id txn.SessionID, bytes int) { p.current[id] += int64(bytes) }
+
+// rest is how long a session has to rest after a large write that took so long.
+func (p *pace) rest(id txn.SessionID, took time.Duration) time.Duration {
+	own := p.current[id] + p.before[id]
+	others := 0
+	for other, n := range p.current {
+		if other != id && (n+p.before[other])*paceSmaller < own {
+			others++
+		}
+	}
+	for other, n := range p.before {
+		if _, again := p.current[other]; !again && other != id && n*paceSmaller < own {
+			others++
+		}
+	}
+	return min(took*time.Duration(min(restPerOther*others, restMost)), restLongest)
+}
+
+// portion is what a connection has under way together: writes that were submitted since it last had none. The caller of its methods holds conn.mu.
+type portion struct {
+	bytes int
+	at    time.Duration // of the first
+	until time.Duration // nothing is submitted before; 0: no rest
+	timer *time.Timer
+}
+
+// weigh notes a write that is about to be submitted.
+func (c *conn) weigh(bytes int) {
+	p := &c.portion
+	if c.q.pending == 0 {
+		p.bytes, p.at = 0, c.rep.cfg.Now()
+	}
+	if p.bytes += bytes; p.bytes >= heavy {
+		c.rep.pace.wake(p.at)
+	}
+}
+
+// settleDown begins a rest when a large portion has been answered. It runs in the peer's turn.
+func (c *conn) settleDown() {
+	p := &c.portion
+	if c.q.pending > 0 || p.bytes < heavy || c.state != live {
+		return
+	}
+	now := c.rep.cfg.Now()
+	rest := c.rep.pace.rest(c.session, now-p.at)
+	p.bytes = 0
+	if rest <= 0 {
+		return
+	}
+	p.until = now + rest
+	c.rep.stats.rests.Add(1)
+	if p.timer == nil {
+		p.timer = time.AfterFunc(rest, c.rested)
+	} else {
+		p.timer.Reset(rest)
+	}
+}
+
+// resting reports whether nothing may be submitted now.
+func (c *conn) resting() bool { return c.portion.until != 0 }
+
+// rested ends a rest. It runs on the timer.
+func (c *conn) rested() {
+	c.rep.mu.RLock()
+	c.mu.Lock()
+	c.portion.until = 0
+	if c.state == live {
+		c.advance()
+	}
+	c.mu.Unlock()
+	c.rep.mu.RUnlock()
+	c.kick()
+}
