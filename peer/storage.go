@@ -42,7 +42,7 @@ type StateStore interface {
 	Clear() error
 	// Restore replaces the state by the one that a snapshot's stream holds. It reads r to io.EOF.
 	Restore(r io.Reader) error
-	// Apply replays committed records, in order. It may keep them, but not the slice.
+	// Apply replays committed records, in order. It may keep them, but not the slice; a Starter may keep nothing of them.
 	Apply(recs []txn.Record) error
 }
 

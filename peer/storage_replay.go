@@ -1,6 +1,7 @@
 package peer
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -91,7 +92,7 @@ const aheadBatches = 4
 
 // readLog opens the log and replays what is committed. An error of the state counts before one of the log.
 func (st *starting) readLog(start txnlog.Start) (l *txnlog.Log, rep txnlog.Report, err error) {
-	cfg := txnlog.Config{Disk: st.cfg.Disk, Dir: st.logDir, SegmentBytes: st.cfg.SegmentBytes, ClusterID: st.hard.rec.ClusterID}
+	cfg := txnlog.Config{Disk: st.cfg.Disk, Dir: st.logDir, SegmentBytes: st.cfg.SegmentBytes, ClusterID: st.hard.rec.ClusterID, Transient: true}
 	read := func() {
 		if l, rep, err = txnlog.Open(cfg, start, st.take); err != nil {
 			return
@@ -104,23 +105,27 @@ func (st *starting) readLog(start txnlog.Start) (l *txnlog.Log, rep txnlog.Repor
 		read()
 		return l, rep, err
 	}
-	st.ahead, st.again, st.stopped = make(chan []txn.Record, aheadBatches), make(chan []txn.Record, aheadBatches), make(chan struct{})
+	st.ahead, st.again, st.stopped = make(chan *batch, aheadBatches), make(chan *batch, aheadBatches), make(chan struct{})
 	defer func() { st.ahead, st.again, st.stopped = nil, nil, nil }()
 	go func() {
 		defer close(st.ahead)
 		read()
 	}()
+	_, mayReuse := st.sm.(Starter)
 	var broken error
-	for batch := range st.ahead {
+	for b := range st.ahead {
 		if broken != nil {
 			continue
 		}
-		if broken = st.apply(batch); broken != nil {
+		if broken = st.apply(b); broken != nil {
 			close(st.stopped)
 		}
-		clear(batch)
+		if !mayReuse {
+			continue
+		}
+		b.reset()
 		select {
-		case st.again <- batch[:0]:
+		case st.again <- b:
 		default:
 		}
 	}
@@ -133,61 +138,60 @@ func (st *starting) readLog(start txnlog.Start) (l *txnlog.Log, rep txnlog.Repor
 	return l, rep, err
 }
 
-// take gets one record of the log: for the state if it is committed, for the tail if nobody knows.
+// take gets one record of the log: for the state if it is committed, for the tail if nobody knows. Its Bytes are good until take returns.
 func (st *starting) take(r txn.Record, committed bool) error {
 	if !committed && !mutant.On("D2") {
+		r.Bytes = bytes.Clone(r.Bytes)
 		st.out.Tail = append(st.out.Tail, r)
 		return nil
 	}
 	if st.batch == nil {
 		st.batch = st.room()
 	}
-	st.batch = append(st.batch, r)
-	st.batchBytes += len(r.Bytes)
+	st.batch.add(r)
 	st.out.Applied = zab.Position{Zxid: r.Zxid, Chain: r.Chain}
 	st.out.Table.Extend(r.Zxid, r.Chain)
-	if len(st.batch) < replayCount && st.batchBytes < replayBytes {
+	if len(st.batch.recs) < replayCount && st.batch.bytes < replayBytes {
 		return nil
 	}
 	return st.flush()
 }
 
-// room is an empty slice for a batch.
-func (st *starting) room() []txn.Record {
+// room is an empty batch.
+func (st *starting) room() *batch {
+	if st.ahead == nil {
+		return &batch{}
+	}
 	select {
 	case b := <-st.again:
 		return b
 	default:
-		return make([]txn.Record, 0, replayCount)
+		return &batch{recs: make([]txn.Record, 0, replayCount), decoder: txn.NewDecoder(replayCount)}
 	}
 }
 
 // flush gives the batch to the state, or to the goroutine that does.
 func (st *starting) flush() error {
-	if len(st.batch) == 0 {
+	b := st.batch
+	if b == nil {
 		return nil
 	}
-	batch := st.batch
-	st.batch, st.batchBytes = nil, 0
-	st.out.Replayed += len(batch)
+	st.batch = nil
+	st.out.Replayed += len(b.recs)
 	if st.ahead == nil {
-		return st.apply(batch)
+		return st.apply(b)
 	}
-	for i := range batch {
-		if _, err := batch[i].Txn(); err != nil {
-			break // the state finds it too
-		}
-	}
+	b.decode()
 	select {
-	case st.ahead <- batch:
+	case st.ahead <- b:
 		return nil
 	case <-st.stopped:
 		return errStopping
 	}
 }
 
-func (st *starting) apply(batch []txn.Record) error {
-	if err := st.sm.Apply(batch); err != nil {
+func (st *starting) apply(b *batch) error {
+	if err := st.sm.Apply(b.recs); err != nil {
 		return &StorageError{Code: zab.ExitBrokenInvariant, Op: "replay the log", Err: err,
 			Do: "if an older zkd runs on this folder now, run the newer one; otherwise keep the folder and report it"}
 	}
@@ -196,7 +200,7 @@ func (st *starting) apply(batch []txn.Record) error {
 
 // newGeneration sets the log aside and starts an empty one behind the snapshot.
 func (st *starting) newGeneration() error {
-	st.out.Tail, st.out.Replayed, st.batch, st.batchBytes = nil, 0, nil, 0
+	st.out.Tail, st.out.Replayed, st.batch = nil, 0, nil
 	if st.out.Applied != st.out.SnapshotAt { // the damage showed only while the log was replayed
 		if err := st.restore(); err != nil {
 			return err

@@ -39,11 +39,10 @@ type starting struct {
 	broken      []txn.Zxid // snapshots
 	aside       []string   // names of log files that are damaged and not needed
 	initialText []byte     // the file initialized as it is
-	batch       []txn.Record
-	batchBytes  int
-	ahead       chan []txn.Record // batches for the state, if the log is read ahead
-	again       chan []txn.Record // slices to be used again
-	stopped     chan struct{}     // the state takes no more of them
+	batch       *batch
+	ahead       chan *batch   // for the state, if the log is read ahead
+	again       chan *batch   // to be used again
+	stopped     chan struct{} // the state takes no more of them
 }
 
 // OpenStorage brings a server's durable side up: it takes the folder, reads promises, manifest, newest good snapshot and log,

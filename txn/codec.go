@@ -92,8 +92,8 @@ func multiToWire(m *Multi) []wireOp {
 	return ops
 }
 
-func decodePayload(b []byte) (*Txn, error) {
-	if t, ok := decodePlain(b); ok {
+func decodePayload(b []byte, d *Decoder) (*Txn, error) {
+	if t, ok := decodePlain(b, d); ok {
 		return t, nil
 	}
 	return decodeByLibrary(b)

@@ -106,28 +106,34 @@ func ReadID(r *msgpack.Reader) proto.ID {
 	return proto.ID{Scheme: r.String(), ID: r.String(), SchemeNull: r.Bool(), IDNull: r.Bool()}
 }
 
-// decodePlain reads what appendPlain writes. The data of a znode aliases b.
-func decodePlain(b []byte) (t *Txn, ok bool) {
+// What most transactions are is one piece of memory with its body.
+type (
+	createTxn struct {
+		Txn
+		body Create
+	}
+	setDataTxn struct {
+		Txn
+		body SetData
+	}
+)
+
+// decodePlain reads what appendPlain writes. The data of a znode aliases b. d may be nil.
+func decodePlain(b []byte, d *Decoder) (t *Txn, ok bool) {
 	r := msgpack.NewReader(b)
 	r.Struct(headerFields)
 	kind := Type(r.Uint(8))
 	h := Header{Session: SessionID(r.Int(64)), Cxid: int32(r.Int(32)), Origin: ServerID(r.Uint(8)), Conn: r.Uint(64),
 		Time: r.Int(64), Op: proto.Op(r.Int(32))}
-	switch kind { // what most are is one piece of memory with its body
+	switch kind {
 	case TypeCreate:
-		c := &struct {
-			Txn
-			body Create
-		}{Txn: Txn{Header: h}}
+		c := d.create()
+		c.Header, c.Body, t = h, &c.body, &c.Txn
 		readCreate(&r, &c.body)
-		c.Body, t = &c.body, &c.Txn
 	case TypeSetData:
-		s := &struct {
-			Txn
-			body SetData
-		}{Txn: Txn{Header: h}}
+		s := d.setData()
+		s.Header, s.Body, t = h, &s.body, &s.Txn
 		readSetData(&r, &s.body)
-		s.Body, t = &s.body, &s.Txn
 	default:
 		t = &Txn{Header: h, Body: readBody(&r, kind)}
 	}

@@ -98,7 +98,7 @@ func TestPlainFormsAreTheLibrarys(t *testing.T) {
 			Time: c.int64(), Op: proto.Op(c.int32())}, Body: c.body()}
 		b := appendByLibrary(nil, x)
 		require.Equal(t, b, appendPayload(nil, x))
-		back, err := decodePayload(b)
+		back, err := decodePayload(b, nil)
 		require.NoError(t, err)
 		require.Equal(t, x, back)
 		slow, err := decodeByLibrary(b)
@@ -111,12 +111,12 @@ func TestPlainFormsAreUsed(t *testing.T) {
 	for _, body := range []Body{&Error{}, &Create{}, &Delete{}, &SetData{}, &Multi{}, &CreateSession{}, &CloseSession{}} {
 		b, ok := appendPlain(nil, &Txn{Body: body})
 		require.True(t, ok, "%T", body)
-		_, ok = decodePlain(b)
+		_, ok = decodePlain(b, nil)
 		require.True(t, ok, "%T", body)
 	}
 	set := &Txn{Body: &SetData{Path: "/a", Data: make([]byte, 1024)}}
 	b := appendPayload(nil, set)
-	require.LessOrEqual(t, testing.AllocsPerRun(100, func() { _, _ = decodePayload(b) }), 3.0, "the txn, its body, the path")
+	require.LessOrEqual(t, testing.AllocsPerRun(100, func() { _, _ = decodePayload(b, nil) }), 3.0, "the txn, its body, the path")
 	require.LessOrEqual(t, testing.AllocsPerRun(100, func() { b = appendPayload(b[:0], set) }), 0.0)
 }
 
@@ -127,7 +127,7 @@ func FuzzPlainAgainstLibrary(f *testing.F) {
 		f.Add(rec.Payload())
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
-		got, ok := decodePlain(b)
+		got, ok := decodePlain(b, nil)
 		if !ok {
 			return
 		}

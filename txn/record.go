@@ -37,7 +37,7 @@ func (r *Record) Payload() []byte { return r.Bytes[RecordOverhead:] }
 // change it. A record whose checksum holds and whose payload does not decode was written by a newer version or by a fault.
 func (r *Record) Txn() (*Txn, error) {
 	if r.txn == nil {
-		t, err := decodePayload(r.Payload())
+		t, err := decodePayload(r.Payload(), nil)
 		if err != nil {
 			return nil, fmt.Errorf("record %v: %w", r.Zxid, err)
 		}

@@ -114,11 +114,11 @@ func FuzzDecodePayload(f *testing.F) {
 		f.Add(rec.Payload())
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
-		got, err := decodePayload(b)
+		got, err := decodePayload(b, nil)
 		if err != nil {
 			return
 		}
-		again, err := decodePayload(appendPayload(nil, got))
+		again, err := decodePayload(appendPayload(nil, got), nil)
 		require.NoError(t, err)
 		require.Equal(t, got, again)
 	})

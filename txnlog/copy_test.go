@@ -1,6 +1,8 @@
 package txnlog
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -70,4 +72,31 @@ func TestReplayGivesWhatHintsCover(t *testing.T) {
 	require.NoError(t, p.end())
 	require.Equal(t, []txn.Zxid{3, 4, 5, 6, 7}, got)
 	require.Equal(t, []bool{true, true, true, false, false}, sure)
+}
+
+// With Transient, records are whole while each has them, whatever waits meanwhile, and their memory is used again.
+func TestTransientRecordsAreWholeUntilEachReturns(t *testing.T) {
+	var got []string
+	p := replay{transient: true, each: func(rec txn.Record, _ bool) error {
+		got = append(got, string(rec.Bytes))
+		return nil
+	}}
+	var want []string
+	text := func(z txn.Zxid) string { return strings.Repeat(fmt.Sprintf("%d.", z), 1+int(z%7)) }
+	z := txn.Zxid(0)
+	for round := range 50 {
+		var recs []txn.Record
+		for range 1 + round%5 {
+			z++
+			recs = append(recs, txn.Record{Zxid: z, Bytes: []byte(text(z))})
+			want = append(want, text(z))
+		}
+		require.NoError(t, p.batch(recs, z-txn.Zxid(round%4)))
+		for i := range recs {
+			clear(recs[i].Bytes)
+		}
+	}
+	require.NoError(t, p.end())
+	require.Equal(t, want, got)
+	require.LessOrEqual(t, len(p.free)+len(p.slabs), 5)
 }

@@ -17,6 +17,7 @@ type Config struct {
 	Dir          string // made if missing
 	SegmentBytes int64  // space reserved at a time; 0: DefaultSegmentBytes; at least 3 sectors of 4096
 	ClusterID    uint64 // goes into the segments; 0: not known yet, matches every one
+	Transient    bool   // the Bytes of the records that Open gives away are good until each returns, and no longer
 }
 
 // Start says what the caller knows from its manifest and hard state.
@@ -45,7 +46,7 @@ type Report struct {
 }
 
 // Open recovers the log of one generation and gives every record after s.Base, in order, to each (nil: nobody); committed says
-// that the log's own commit hint covers it. The records' Bytes are each's to keep. An error of each ends Open.
+// that the log's own commit hint covers it. The records' Bytes are each's to keep, unless cfg.Transient. An error of each ends Open.
 //
 // A *CorruptError means that the log lost what was durable in it; each may have had records in front of that, and no file was changed unless a
 // segment that was made anew cannot be read back. ErrWrongCluster and ErrVersion are
@@ -56,7 +57,7 @@ func Open(cfg Config, s Start, each func(rec txn.Record, committed bool) error) 
 	}
 	cfg.SegmentBytes = max(roundUp(cfg.SegmentBytes), 3*sectorBytes)
 	st := store{disk: cfg.Disk, dir: cfg.Dir, segmentBytes: cfg.SegmentBytes}
-	r := &recovery{store: st, cfg: cfg, start: s, out: replay{base: s.Base, each: each}}
+	r := &recovery{store: st, cfg: cfg, start: s, out: replay{base: s.Base, each: each, transient: cfg.Transient}}
 	l := &Log{store: st, clusterID: cfg.ClusterID, proved: true}
 	rep, err := l.recover(r)
 	if err == nil {

@@ -190,18 +190,26 @@ func (c *cursor) take(out []txn.Record, z txn.Zxid, room int) ([]txn.Record, int
 
 // appendCopies copies the records' bytes into one new piece of memory.
 func appendCopies(out, recs []txn.Record) []txn.Record {
+	out, _ = appendCopiesIn(out, recs, nil)
+	return out
+}
+
+// appendCopiesIn copies the records' bytes into slab, or into a new one if that is too small, and returns it.
+func appendCopiesIn(out, recs []txn.Record, slab []byte) ([]txn.Record, []byte) {
 	n := 0
 	for i := range recs {
 		n += len(recs[i].Bytes)
 	}
-	slab := make([]byte, 0, n)
+	if slab = slab[:0]; cap(slab) < n {
+		slab = make([]byte, 0, n)
+	}
 	for _, rec := range recs {
 		start := len(slab)
 		slab = append(slab, rec.Bytes...)
 		rec.Bytes = slab[start:len(slab):len(slab)]
 		out = append(out, rec)
 	}
-	return out
+	return out, slab
 }
 
 // ChainAt returns the chain at position z. ErrPurged if z < Oldest, ErrNoSuchZxid if there is no record z.

@@ -13,6 +13,39 @@ type replay struct {
 	base    txn.Zxid
 	each    func(rec txn.Record, committed bool) error // nil: nobody
 	waiting []txn.Record
+
+	transient bool   // slabs are used again
+	slabs     []slab // of the records that wait
+	free      [][]byte
+}
+
+// slab is the memory of one batch's records, the last of which is last.
+type slab struct {
+	last txn.Zxid
+	b    []byte
+}
+
+// keep lets copies of records wait.
+func (p *replay) keep(recs []txn.Record) {
+	if !p.transient {
+		p.waiting = appendCopies(p.waiting, recs)
+		return
+	}
+	var b []byte
+	if n := len(p.free); n > 0 {
+		b, p.free = p.free[n-1], p.free[:n-1]
+	}
+	p.waiting, b = appendCopiesIn(p.waiting, recs, b)
+	p.slabs = append(p.slabs, slab{recs[len(recs)-1].Zxid, b})
+}
+
+// release takes back the memory of records up to z.
+func (p *replay) release(z txn.Zxid) {
+	n := 0
+	for ; n < len(p.slabs) && p.slabs[n].last <= z; n++ {
+		p.free = append(p.free, p.slabs[n].b)
+	}
+	p.slabs = append(p.slabs[:0], p.slabs[n:]...)
 }
 
 // batch takes the records of a good batch, whose Bytes may not outlive the call. hint is the largest of the log so far.
@@ -24,13 +57,16 @@ func (p *replay) batch(recs []txn.Record, hint txn.Zxid) error {
 		recs = recs[1:]
 	}
 	if len(recs) > 0 {
-		p.waiting = appendCopies(p.waiting, recs)
+		p.keep(recs)
 	}
 	n := 0
 	for ; n < len(p.waiting) && p.waiting[n].Zxid <= hint; n++ {
 		if err := p.each(p.waiting[n], true); err != nil {
 			return err
 		}
+	}
+	if n > 0 {
+		p.release(p.waiting[n-1].Zxid)
 	}
 	if n == len(p.waiting) {
 		p.waiting = p.waiting[:0]
