@@ -188,6 +188,7 @@ func runServer(ctx context.Context, args []string, out, errOut io.Writer) error 
 	ctx, stop := context.WithCancel(ctx)
 	var wg sync.WaitGroup
 	wg.Go(func() { tidyMemory(ctx, readMemory, releaseMemory) })
+	wg.Go(func() { paceCollections(ctx, readMemory, setPace) })
 	defer wg.Wait()
 	defer stop()
 	return n.run(ctx)

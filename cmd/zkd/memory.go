@@ -2,10 +2,59 @@ package main
 
 import (
 	"context"
+	"os"
 	"runtime/debug"
 	"runtime/metrics"
 	"time"
 )
+
+// A server under load makes hundreds of megabytes of garbage a second beside a tree and a tail of the log that may be small: at Go's usual
+// pace it would collect seven times a second at 35 MB in use. So while much is allocated the heap may grow to busyHeap between two
+// collections, however little is in use; a larger heap, and one of a server with little to do, is collected at the usual pace.
+
+const (
+	paceEvery = time.Second
+	busyBytes = 48 << 20  // allocated in paceEvery by a server that counts as busy
+	busyHeap  = 128 << 20 // of a busy server's heap, just before a collection
+	usualPace = 100       // percent of what is in use, for as much garbage
+	paceStep  = 20        // percent; less of a change is not worth the world's stop
+)
+
+// pace is the percentage that suits a server with now, and before one paceEvery ago.
+func pace(before, now memory) int {
+	if now.allocated-before.allocated < busyBytes || now.live >= busyHeap/2 {
+		return usualPace
+	}
+	return int(busyHeap*100/max(now.live, busyHeap/5)) - 100
+}
+
+// paceCollections sets how often the process collects, until ctx ends.
+func paceCollections(ctx context.Context, read func() memory, set func(percent int)) {
+	t := time.NewTicker(paceEvery)
+	defer t.Stop()
+	last, is := read(), usualPace
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-t.C:
+		}
+		now := read()
+		want := pace(last, now)
+		if last = now; want == is || want != usualPace && want > is-paceStep && want < is+paceStep {
+			continue
+		}
+		set(want)
+		is = want
+	}
+}
+
+// setPace applies a percentage, unless the operator has chosen one.
+func setPace(percent int) {
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(percent)
+	}
+}
 
 // After a burst of writes the process holds about twice what it needs, and the runtime gives it back only while collections run, which an
 // idle server has none of. So a server that has been idle for a while collects once and returns what is free.

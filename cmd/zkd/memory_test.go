@@ -59,3 +59,63 @@ func TestReadMemorySeesWhatIsHeld(t *testing.T) {
 	releaseMemory()
 	require.Less(t, readMemory().held, after.held-(30<<20))
 }
+
+func TestABusyServerWithASmallHeapCollectsSeldom(t *testing.T) {
+	const mib = 1 << 20
+	for name, c := range map[string]struct {
+		allocated, live uint64
+		want            int
+	}{
+		"idle":                 {1 * mib, 35 * mib, 100},
+		"sessions come":        {30 * mib, 35 * mib, 100},
+		"nothing in use":       {400 * mib, 1 * mib, 400},
+		"tail":                 {400 * mib, 32 * mib, 300},
+		"half":                 {400 * mib, 60 * mib, 113},
+		"large":                {400 * mib, 64 * mib, 100},
+		"much larger":          {400 * mib, 5000 * mib, 100},
+		"busy by a hair":       {48 * mib, 32 * mib, 300},
+		"not busy, by a hair":  {48*mib - 1, 32 * mib, 100},
+		"allocates in bursts":  {4000 * mib, 26 * mib, 392},
+		"nothing but the heap": {400 * mib, 0, 400},
+	} {
+		t.Run(name, func(t *testing.T) {
+			before := memory{allocated: 7 * mib}
+			require.Equal(t, c.want, pace(before, memory{allocated: before.allocated + c.allocated, live: c.live}))
+		})
+	}
+}
+
+func TestThePaceChangesOnlyWhenItMatters(t *testing.T) {
+	const mib = 1 << 20
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		m, set := memory{live: 32 * mib}, []int(nil)
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			paceCollections(ctx, func() memory { return m }, func(percent int) { set = append(set, percent) })
+		}()
+		second := func(allocated, live uint64) {
+			synctest.Wait()
+			m.allocated, m.live = m.allocated+allocated, live
+			time.Sleep(paceEvery)
+			synctest.Wait()
+		}
+		second(1*mib, 32*mib)
+		require.Empty(t, set, "the usual")
+		second(300*mib, 32*mib)
+		require.Equal(t, []int{300}, set)
+		second(300*mib, 33*mib)
+		require.Equal(t, []int{300}, set, "about the same")
+		second(300*mib, 40*mib)
+		require.Equal(t, []int{300, 220}, set)
+		second(300*mib, 63*mib)
+		second(300*mib, 64*mib)
+		require.Equal(t, []int{300, 220, 103, 100}, set)
+		second(300*mib, 32*mib)
+		second(0, 32*mib)
+		require.Equal(t, []int{300, 220, 103, 100, 300, 100}, set, "the load is over")
+		cancel()
+		<-done
+	})
+}
