@@ -44,7 +44,8 @@ func (t *Tree) Create(zxid txn.Zxid, millis int64, c *txn.Create, events Events)
 	}
 	n := newNode(c.Path, c.Data, t.intern(c.ACL))
 	n.czxid, n.mzxid, n.pzxid = zxid, zxid, zxid
-	n.ctime, n.mtime = millis, millis
+	n.ctime = momentOf(millis)
+	n.mtime = n.ctime
 	n.owner = c.Owner
 	t.add(n, hash)
 
@@ -109,8 +110,8 @@ func (t *Tree) SetData(zxid txn.Zxid, millis int64, s *txn.SetData, events Event
 	}
 	was := len(n.payload)
 	n = t.change(n, func(n *Node) {
-		n.setData(s.Data)
-		n.version, n.mzxid, n.mtime = s.Version, zxid, millis
+		t.setData(n, s.Data)
+		n.version, n.mzxid, n.mtime = s.Version, zxid, momentOf(millis)
 	})
 	stat := n.Stat()
 	t.charge(s.Path, 0, int64(len(n.payload)-was))
@@ -121,8 +122,8 @@ func (t *Tree) SetData(zxid txn.Zxid, millis int64, s *txn.SetData, events Event
 func (t *Tree) ShowConfig(text string, millis int64) {
 	if n := t.nodes.get(configPath); n != nil {
 		t.change(n, func(n *Node) {
-			n.setData([]byte(text))
-			n.version, n.mzxid, n.mtime = -1, 0, millis // the version that ZooKeeper shows too
+			t.setData(n, []byte(text))
+			n.version, n.mzxid, n.mtime = -1, 0, momentOf(millis) // the version that ZooKeeper shows too
 		})
 	}
 }

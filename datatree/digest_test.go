@@ -18,7 +18,7 @@ func TestDigestOfLargeNodes(t *testing.T) {
 		w.create("/n", 0, data...)
 		whole := append([]byte("/n"), data...)
 		n := w.Get("/n")
-		for _, field := range []any{n.czxid, n.mzxid, n.pzxid, n.ctime, n.mtime, n.version, n.cversion, n.aversion, n.owner} {
+		for _, field := range []any{n.czxid, n.mzxid, n.pzxid, n.ctime.millis(), n.mtime.millis(), n.version, n.cversion, n.aversion, n.owner} {
 			var err error
 			whole, err = binary.Append(whole, binary.BigEndian, field)
 			require.NoError(t, err)

@@ -32,7 +32,7 @@ func (t *Tree) Faded(nowMillis int64, neverUsed time.Duration) []Fading {
 	var due []Fading
 	for path := range t.fading {
 		n := t.nodes.get(path)
-		age := time.Duration(nowMillis-n.mtime) * time.Millisecond
+		age := time.Duration(nowMillis-n.mtime.millis()) * time.Millisecond
 		switch {
 		case n.numChildren > 0:
 		case n.owner != txn.OwnerContainer && (n.TTL() == 0 || age <= n.TTL()):

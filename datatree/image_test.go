@@ -103,3 +103,24 @@ func TestALoadedTreeFindsEverything(t *testing.T) {
 	require.Nil(t, w.Get("/parent-149/child-7"))
 	require.Equal(t, digestByHand(w.Tree), w.Digest())
 }
+
+func TestAllocationsOfAListing(t *testing.T) {
+	w := newWorld(t)
+	w.create("/a", 0)
+	for i := range 10 {
+		w.create(fmt.Sprintf("/a/%d", i), 0)
+	}
+	w.create("/a/5/x", 0)
+	w.create("/a-b", 0)
+	a, length := w.Get("/a"), 0
+	list := func() {
+		w.Children(a, func(child *Node) bool {
+			length += len(child.Name())
+			return true
+		})
+	}
+	require.Zero(t, testing.AllocsPerRun(100, list))
+	var all []string
+	w.Children(a, func(child *Node) bool { all = append(all, child.Path()); return true })
+	require.Equal(t, []string{"/a/0", "/a/1", "/a/2", "/a/3", "/a/4", "/a/5", "/a/6", "/a/7", "/a/8", "/a/9"}, all)
+}

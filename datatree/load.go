@@ -129,7 +129,7 @@ func (t *Batch) decode(b []byte) (int, error) {
 	}
 	n := nodeOf(string(body[:pathLen+dataLen]), pathLen, null, t.lists[acl])
 	n.czxid, n.mzxid, n.pzxid = txn.Zxid(u64(4)), txn.Zxid(u64(12)), txn.Zxid(u64(20))
-	n.ctime, n.mtime, n.owner = int64(u64(28)), int64(u64(36)), txn.SessionID(u64(44))
+	n.ctime, n.mtime, n.owner = momentOf(int64(u64(28))), momentOf(int64(u64(36))), txn.SessionID(u64(44))
 	n.version, n.cversion, n.aversion = int32(u32(52)), int32(u32(56)), int32(u32(60))
 	return nodeHead + pathLen + dataLen, t.add(n)
 }
@@ -163,6 +163,7 @@ func (t *Batch) add(n *Node) error {
 	t.nodes, t.hashes = append(t.nodes, n), append(t.hashes, t.index.hash(n.Path()))
 	t.newest, t.bytes = max(t.newest, n.newest()), t.bytes+int64(len(n.payload))
 	var sum uint64
+	t.scratch = sumPayload(n, t.scratch)
 	sum, t.scratch = nodeDigest(n, t.scratch)
 	t.digest += sum
 	return nil

@@ -16,12 +16,13 @@ type Node struct {
 	parentLen           uint32 // see at; the top bits say that the data is null, and that the tree's digest lacks the node
 	acl                 *aclList
 	czxid, mzxid, pzxid txn.Zxid
-	ctime, mtime        int64 // milliseconds since 1970
 	owner               txn.SessionID
+	sum                 uint32 // CRC-32 of what the digest covers of payload; not kept up to date while the digest lacks the node
 	version             int32
 	cversion            int32 // number of child creates
 	aversion            int32
 	numChildren         int32
+	ctime, mtime        moment
 }
 
 const (
@@ -60,11 +61,14 @@ func nodeOf(payload string, pathLen int, null bool, acl *aclList) *Node {
 }
 
 // setData gives n other data.
-func (n *Node) setData(data []byte) {
+func (t *Tree) setData(n *Node, data []byte) {
 	n.payload = newPayload(n.Path(), data)
 	n.parentLen &^= nullData
 	if data == nil {
 		n.parentLen |= nullData
+	}
+	if !t.later.on {
+		t.scratch = sumPayload(n, t.scratch)
 	}
 }
 
@@ -138,7 +142,7 @@ func IsSession(owner txn.SessionID) bool {
 // Stat is the node's Stat as clients see it.
 func (n *Node) Stat() proto.Stat {
 	s := proto.Stat{
-		Czxid: int64(n.czxid), Mzxid: int64(n.mzxid), Pzxid: int64(n.pzxid), Ctime: n.ctime, Mtime: n.mtime,
+		Czxid: int64(n.czxid), Mzxid: int64(n.mzxid), Pzxid: int64(n.pzxid), Ctime: n.ctime.millis(), Mtime: n.mtime.millis(),
 		Version: n.version, Cversion: 2*n.cversion - n.numChildren, Aversion: n.aversion,
 		DataLength: int32(len(n.payload)) - int32(n.pathLen), NumChildren: n.numChildren,
 	}

@@ -73,6 +73,7 @@ func (t *Tree) sumUp(run func(n int, do func(i int))) {
 			n.parentLen &^= notSummed
 			if n.numChildren != removedMark {
 				var sum uint64
+				scratch = sumPayload(n, scratch)
 				sum, scratch = nodeDigest(n, scratch)
 				sums[i] += sum
 			}

@@ -115,7 +115,7 @@ func (t *Tree) charge(path string, count, bytes int64) {
 		data, _ := stats.Data()
 		f := parseFigures(data)
 		f[countKey], f[bytesKey] = f.get(countKey)+count, f.get(bytesKey)+bytes
-		t.change(stats, func(n *Node) { n.setData(f.append(nil)) })
+		t.change(stats, func(n *Node) { t.setData(n, f.append(nil)) })
 	}
 }
 
@@ -129,7 +129,7 @@ func (t *Tree) recount(subtree string) {
 	if n := t.Get(subtree); n != nil {
 		t.measure(n, f)
 	}
-	t.change(stats, func(n *Node) { n.setData(f.append(nil)) })
+	t.change(stats, func(n *Node) { t.setData(n, f.append(nil)) })
 }
 
 func (t *Tree) measure(n *Node, f figures) {

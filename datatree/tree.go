@@ -67,14 +67,15 @@ func (t *Tree) GetBytes(path []byte) *Node {
 
 // Children calls yield for each child of n in the order of their names until it returns false. It changes a tree that is not settled.
 func (t *Tree) Children(n *Node, yield func(child *Node) bool) {
-	parent := n.Path()
-	from := &Node{payload: parent, pathLen: n.pathLen, parentLen: n.pathLen}
-	if parent != rootPath {
-		from.payload, from.pathLen = parent+"/", n.pathLen+1
+	left := n.numChildren
+	if left == 0 {
+		return
 	}
 	t.Settle(nil)
-	t.order.from(from, func(child *Node) bool {
-		return child.parent() == parent && yield(child)
+	from := Node{payload: n.payload, pathLen: n.pathLen, parentLen: n.pathLen} // a child without a name comes before all others
+	t.order.from(&from, func(child *Node) bool {
+		left--
+		return yield(child) && left > 0
 	})
 }
 
@@ -126,6 +127,7 @@ func (t *Tree) add(n *Node, hash uint64) {
 		n.parentLen |= notSummed
 	} else {
 		t.order.put(n)
+		t.scratch = sumPayload(n, t.scratch)
 		t.digest += t.nodeDigest(n)
 	}
 	t.changed = max(t.changed, n.newest())
