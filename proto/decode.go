@@ -99,6 +99,18 @@ func (r *Reader) NullString() (s string, isNull bool) {
 	return toUTF8(b), false
 }
 
+// nullWord is NullString for what is likely to be a Word.
+func (r *Reader) nullWord() (s string, isNull bool) {
+	b := r.Buffer()
+	switch {
+	case b == nil:
+		return "", r.err == nil
+	case utf8.Valid(b):
+		return Word(b), false
+	}
+	return toUTF8(b), false
+}
+
 // String reads a string, null as "". See NullString.
 func (r *Reader) String() string {
 	s, _ := r.NullString()
@@ -144,8 +156,8 @@ func (r *Reader) ACLs() []ACL {
 	for i := range acls {
 		a := &acls[i]
 		a.Perms = Perm(r.Int32())
-		a.ID.Scheme, a.ID.SchemeNull = r.NullString()
-		a.ID.ID, a.ID.IDNull = r.NullString()
+		a.ID.Scheme, a.ID.SchemeNull = r.nullWord()
+		a.ID.ID, a.ID.IDNull = r.nullWord()
 	}
 	return acls
 }

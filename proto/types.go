@@ -262,3 +262,20 @@ const (
 
 // Valid reports whether t is one of the five kinds.
 func (t WatcherType) Valid() bool { return t >= WatcherChildren && t <= WatcherPersistentRecursive }
+
+// Word is string(b) without an allocation for the words that nearly every ACL and every connection's ids consist of.
+func Word(b []byte) string {
+	switch string(b) {
+	case "world":
+		return "world"
+	case "anyone":
+		return "anyone"
+	case "ip":
+		return "ip"
+	case "digest":
+		return "digest"
+	case "auth":
+		return "auth"
+	}
+	return string(b)
+}

@@ -110,6 +110,9 @@ func (c *conn) start() {
 			}
 			c.writes++
 			e.seq = c.writes
+			if reqs == nil {
+				reqs = make([]txn.Request, 0, len(c.q.entries)-c.q.started)
+			}
 			reqs = append(reqs, txn.Request{Session: c.session, Cxid: e.xid, Op: e.op, Origin: c.rep.cfg.SelfID, Conn: c.id,
 				Payload: e.body, Auth: e.ids, Seq: e.seq})
 		}

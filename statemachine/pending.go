@@ -85,11 +85,11 @@ func (p *pending) look(t *datatree.Tree, path string) znode {
 		owner: n.Owner(), acl: n.ACL()}
 }
 
-// edit returns the node at path for the request at hand to change.
-func (p *pending) edit(t *datatree.Tree, path string) *znode {
+// edit returns the node at path for the request at hand to change; is is the node as look has just found it.
+func (p *pending) edit(path string, is *znode) *znode {
 	c := p.changes[path]
 	if c == nil {
-		c = &change{path: path, znode: p.look(t, path)}
+		c = &change{path: path, znode: *is}
 		p.changes[path] = c
 	}
 	p.undos = append(p.undos, undo{c: c, was: c.znode})
@@ -97,9 +97,10 @@ func (p *pending) edit(t *datatree.Tree, path string) *znode {
 	return &c.znode
 }
 
-func (p *pending) create(t *datatree.Tree, parent string, c *txn.Create) {
-	*p.edit(t, c.Path) = znode{exists: true, dataLen: len(c.Data), owner: c.Owner, acl: c.ACL}
-	above := p.edit(t, parent)
+// create makes a node that is not there below parent, which look has just found as is.
+func (p *pending) create(parent string, is *znode, c *txn.Create) {
+	*p.edit(c.Path, &znode{}) = znode{exists: true, dataLen: len(c.Data), owner: c.Owner, acl: c.ACL}
+	above := p.edit(parent, is)
 	above.cversion = c.ParentCversion
 	above.childs++
 	if datatree.IsSession(c.Owner) {
@@ -109,8 +110,11 @@ func (p *pending) create(t *datatree.Tree, parent string, c *txn.Create) {
 }
 
 func (p *pending) remove(t *datatree.Tree, path string) {
-	*p.edit(t, path) = znode{}
-	p.edit(t, proto.Parent(path)).childs--
+	n := p.look(t, path)
+	*p.edit(path, &n) = znode{}
+	path = proto.Parent(path)
+	n = p.look(t, path)
+	p.edit(path, &n).childs--
 }
 
 // close ends a session: what it will own by then goes, and nothing more will come of it.

@@ -72,7 +72,16 @@ func (m *Machine) prepare(r *txn.Request) txn.Draft {
 // body decides a request. It leaves the edits of a request that succeeds in pending.
 func (m *Machine) body(r *txn.Request) (txn.Body, proto.ErrCode) {
 	switch r.Op {
-	case proto.OpCreate, proto.OpCreate2, proto.OpCreateContainer, proto.OpCreateTTL, proto.OpDelete, proto.OpSetData:
+	case proto.OpSetData: // like single, with a request that need not be allocated
+		var q proto.SetDataRequest
+		if q.Decode(proto.NewReader(r.Payload)) != nil {
+			return nil, undecodable
+		}
+		if code := m.checkSession(r.Session); code != proto.OK {
+			return nil, code
+		}
+		return m.setData(r, &q)
+	case proto.OpCreate, proto.OpCreate2, proto.OpCreateContainer, proto.OpCreateTTL, proto.OpDelete:
 		q := proto.NewRequest(r.Op)
 		if q.Decode(proto.NewReader(r.Payload)) != nil {
 			return nil, undecodable
@@ -167,7 +176,7 @@ func (m *Machine) setData(r *txn.Request, q *proto.SetDataRequest) (txn.Body, pr
 	if q.Version != anyVersion && q.Version != n.version {
 		return nil, proto.ErrBadVersion
 	}
-	e := m.pending.edit(m.tree, q.Path)
+	e := m.pending.edit(q.Path, &n)
 	e.version++
 	e.dataLen = len(q.Data)
 	return &txn.SetData{Path: q.Path, Data: q.Data, Version: e.version}, proto.OK
@@ -206,7 +215,7 @@ func (m *Machine) setACL(r *txn.Request) (txn.Body, proto.ErrCode) {
 	if q.Version != anyVersion && q.Version != n.aversion {
 		return nil, proto.ErrBadVersion
 	}
-	e := m.pending.edit(m.tree, q.Path)
+	e := m.pending.edit(q.Path, &n)
 	e.aversion++
 	e.acl = acl
 	return &txn.SetACL{Path: q.Path, ACL: acl, Aversion: e.aversion}, proto.OK

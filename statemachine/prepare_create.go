@@ -94,7 +94,7 @@ func (m *Machine) create(r *txn.Request, c *creation) (txn.Body, proto.ErrCode) 
 		return nil, proto.ErrQuotaExceeded
 	}
 	b := &txn.Create{Path: path, Data: c.Data, ACL: acl, Owner: c.owner(r.Session), ParentCversion: nextCversion(parent.cversion)}
-	m.pending.create(m.tree, parentPath, b)
+	m.pending.create(parentPath, &parent, b)
 	return b, proto.OK
 }
 

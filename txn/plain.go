@@ -103,7 +103,7 @@ func AppendID(dst []byte, id *proto.ID) []byte {
 // ReadID reads AppendID's bytes.
 func ReadID(r *msgpack.Reader) proto.ID {
 	r.Struct(4)
-	return proto.ID{Scheme: r.String(), ID: r.String(), SchemeNull: r.Bool(), IDNull: r.Bool()}
+	return proto.ID{Scheme: proto.Word(r.Text()), ID: proto.Word(r.Text()), SchemeNull: r.Bool(), IDNull: r.Bool()}
 }
 
 // What most transactions are is one piece of memory with its body.

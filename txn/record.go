@@ -151,6 +151,20 @@ func ParseRecord(b []byte) (r Record, rest []byte, err error) {
 	return r, b[n:], nil
 }
 
+// CountRecords returns how many records b seems to hold, by their lengths alone; ParseRecord tells whether it does. It is no more than
+// len(b)/RecordOverhead.
+func CountRecords(b []byte) (n int) {
+	for len(b) >= RecordOverhead {
+		size := uint64(binary.BigEndian.Uint32(b)) + 4
+		if size < RecordOverhead || size > uint64(len(b)) {
+			break
+		}
+		b = b[size:]
+		n++
+	}
+	return n
+}
+
 // Links reports whether r stands directly behind a history that ends at zxid end with the given chain.
 func (r *Record) Links(end Zxid, chain uint64) bool {
 	sum := r.sum

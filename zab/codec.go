@@ -128,8 +128,12 @@ func parseRecords(b []byte) (txn.Zxid, []txn.Record, error) {
 		return 0, nil, txn.ErrShort
 	}
 	commit := txn.Zxid(binary.BigEndian.Uint64(b))
+	b = b[8:]
 	var recs []txn.Record
-	for b = b[8:]; len(b) > 0; {
+	if n := txn.CountRecords(b); n > 0 {
+		recs = make([]txn.Record, 0, n)
+	}
+	for len(b) > 0 {
 		r, rest, err := txn.ParseRecord(b)
 		if err != nil {
 			return 0, nil, err

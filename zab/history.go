@@ -70,8 +70,8 @@ func (h *History) trim() {
 		h.tailPrev = Position{Zxid: h.tail[n].Zxid, Chain: h.tail[n].Chain}
 		n++
 	}
-	if n > 0 {
-		h.tail = append(make([]txn.Record, 0, len(h.tail)-n+64), h.tail[n:]...)
+	if n > 0 { // the tail is about to grow as long as it was: with that much room it is not moved again on the way
+		h.tail = append(make([]txn.Record, 0, len(h.tail)+64), h.tail[n:]...)
 	}
 }
 

@@ -81,10 +81,19 @@ func readRequests(r *msgpack.Reader) []txn.Request {
 		return nil
 	}
 	reqs := make([]txn.Request, 0, room)
+	var auth []proto.ID
+	var authBytes []byte // that auth was read from
 	for i := 0; i < n && !r.Failed(); i++ {
 		r.Struct(requestFields)
-		reqs = append(reqs, txn.Request{Session: txn.SessionID(r.Int(64)), Cxid: int32(r.Int(32)), Op: proto.Op(r.Int(32)),
-			Origin: txn.ServerID(r.Uint(8)), Conn: r.Uint(64), Payload: r.Bytes(), Auth: readIDs(r), Seq: r.Uint(64)})
+		q := txn.Request{Session: txn.SessionID(r.Int(64)), Cxid: int32(r.Int(32)), Op: proto.Op(r.Int(32)),
+			Origin: txn.ServerID(r.Uint(8)), Conn: r.Uint(64), Payload: r.Bytes()}
+		if authBytes == nil || !r.Skip(authBytes) { // a batch comes from few connections: what stood in the last request serves again
+			authBytes = r.Rest()
+			auth = readIDs(r)
+			authBytes = authBytes[:len(authBytes)-len(r.Rest())]
+		}
+		q.Auth, q.Seq = auth, r.Uint(64)
+		reqs = append(reqs, q)
 	}
 	return reqs
 }

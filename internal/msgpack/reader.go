@@ -168,7 +168,13 @@ func (r *Reader) Uint(bits int) uint64 {
 }
 
 // String reads a string; it is a copy.
-func (r *Reader) String() string {
+func (r *Reader) String() string { return string(r.Text()) }
+
+// Rest is what has not been read yet, nil after a failure.
+func (r *Reader) Rest() []byte { return r.b }
+
+// Text reads a string as bytes, which alias what is read.
+func (r *Reader) Text() []byte {
 	n := uint64(0)
 	switch c := r.code(); {
 	case c&0xe0 == fixStr:
@@ -184,9 +190,9 @@ func (r *Reader) String() string {
 	}
 	if n > uint64(len(r.b)) {
 		r.Fail()
-		return ""
+		return nil
 	}
-	return string(r.next(int(n)))
+	return r.next(int(n))
 }
 
 // Bytes reads bytes, nil if that is what was written. They alias what is read.
