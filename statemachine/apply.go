@@ -27,6 +27,34 @@ type Result struct {
 	results []proto.MultiResult // of a multi
 }
 
+// Foresee looks up what the next records to be applied are about. It changes nothing: where Apply would wait for memory once for each, here the
+// processor waits for many at once, since no lookup depends on another.
+func (m *Machine) Foresee(recs []txn.Record) {
+	for i := range recs {
+		_, _ = recs[i].Txn() // Apply finds the error again
+	}
+	for i := range recs {
+		if t, err := recs[i].Txn(); err == nil {
+			m.foresee(t.Body)
+		}
+	}
+}
+
+func (m *Machine) foresee(body txn.Body) {
+	switch b := body.(type) {
+	case *txn.SetData:
+		m.tree.Get(b.Path)
+	case *txn.Create:
+		m.tree.Get(b.Path)
+	case *txn.Delete:
+		m.tree.Get(b.Path)
+	case *txn.Multi:
+		for i := range b.Ops {
+			m.foresee(b.Ops[i].Body)
+		}
+	}
+}
+
 // Apply carries out a committed transaction. Its errors are broken invariants (an order that cannot be, a payload of another
 // version, a transaction that does not fit the state): the state is then undefined and the server must stop.
 func (m *Machine) Apply(rec *txn.Record) (Result, error) {
