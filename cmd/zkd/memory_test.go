@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"runtime"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -14,15 +15,18 @@ func TestAnIdleServerGivesItsMemoryBackOnce(t *testing.T) {
 	const mib = 1 << 20
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
+		var mu sync.Mutex // a timer orders nothing for the race detector
 		m, released := memory{live: 300 * mib, held: 600 * mib}, 0
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
-			tidyMemory(ctx, func() memory { return m }, func() { released++; m.held = m.live })
+			tidyMemory(ctx, func() memory { mu.Lock(); defer mu.Unlock(); return m }, func() { mu.Lock(); defer mu.Unlock(); released++; m.held = m.live })
 		}()
 		pass := func(allocated uint64) {
 			synctest.Wait()
+			mu.Lock()
 			m.allocated += allocated
+			mu.Unlock()
 			time.Sleep(tidyEvery)
 			synctest.Wait()
 		}
@@ -89,15 +93,18 @@ func TestThePaceChangesOnlyWhenItMatters(t *testing.T) {
 	const mib = 1 << 20
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
+		var mu sync.Mutex // a timer orders nothing for the race detector
 		m, set := memory{live: 32 * mib}, []int(nil)
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
-			paceCollections(ctx, func() memory { return m }, func(percent int) { set = append(set, percent) })
+			paceCollections(ctx, func() memory { mu.Lock(); defer mu.Unlock(); return m }, func(percent int) { mu.Lock(); defer mu.Unlock(); set = append(set, percent) })
 		}()
 		second := func(allocated, live uint64) {
 			synctest.Wait()
+			mu.Lock()
 			m.allocated, m.live = m.allocated+allocated, live
+			mu.Unlock()
 			time.Sleep(paceEvery)
 			synctest.Wait()
 		}
