@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -34,6 +35,9 @@ func runWatch(ctx context.Context, cfg *Config) (*Result, error) {
 		return nil, fmt.Errorf("make the znodes: %w", err)
 	}
 	w := &fanOut{cfg: cfg, writer: conns[0], conns: conns[1:], hists: make([]Histogram, len(conns)-1)}
+	if w.poll = newPoller(w.conns); w.poll != nil {
+		defer w.poll.close()
+	}
 	m := newMeter(cfg)
 	m.counters = append(m.counters, &w.events)
 	var failed error
@@ -52,6 +56,7 @@ type fanOut struct {
 	cfg    *Config
 	writer *conn
 	conns  []*conn
+	poll   *poller // nil: a goroutine waits for each connection
 	events atomic.Int64
 
 	hists    []Histogram // one per connection
@@ -73,7 +78,7 @@ func (w *fanOut) rounds(ctx context.Context, k *clock) error {
 		if k.now() >= k.end && w.counted > 0 || ctx.Err() != nil {
 			return nil
 		}
-		if err := w.round(k); err != nil {
+		if err := w.round(ctx, k); err != nil {
 			return fmt.Errorf("round %d: %w", n+1, err)
 		}
 	}
@@ -91,7 +96,7 @@ func (w *fanOut) each(f func(i int, c *conn) error) error {
 	return firstError(errs...)
 }
 
-func (w *fanOut) round(k *clock) error {
+func (w *fanOut) round(ctx context.Context, k *clock) error {
 	arm := func(_ int, c *conn) error {
 		return c.pipeline(w.cfg.Keys, func(dst []byte, i int) []byte {
 			dst, mark := c.begin(dst, proto.OpExists)
@@ -113,7 +118,11 @@ func (w *fanOut) round(k *clock) error {
 	var wg sync.WaitGroup
 	var setting error
 	wg.Go(func() { setting = w.setAll() })
-	err = w.each(func(i int, c *conn) error { return w.await(i, c, start, measured) })
+	if w.poll != nil {
+		err = w.awaitAll(ctx, start, measured)
+	} else {
+		err = w.each(func(i int, c *conn) error { return w.await(i, c, start, measured) })
+	}
 	took := time.Since(start)
 	wg.Wait()
 	if err = errors.Join(err, setting); err != nil || !measured {
@@ -144,20 +153,76 @@ func (w *fanOut) await(i int, c *conn, start time.Time, measured bool) error {
 		if err != nil {
 			return fmt.Errorf("%d of %d events: %w", n, w.cfg.Keys, err)
 		}
-		r, err := parseReply(f)
+		event, err := w.take(i, f, start, measured)
 		if err != nil {
 			return err
 		}
-		if r.xid != proto.XidNotification {
-			continue
+		n += event
+	}
+	return nil
+}
+
+// take counts a frame if it is an event, and returns 1 then.
+func (w *fanOut) take(i int, frame []byte, start time.Time, measured bool) (int, error) {
+	r, err := parseReply(frame)
+	if err != nil || r.xid != proto.XidNotification {
+		return 0, err
+	}
+	w.events.Add(1)
+	if measured {
+		w.hists[i].Record(time.Since(start))
+	}
+	return 1, nil
+}
+
+// pollEvery is how long awaitAll waits before it looks at the clock.
+const pollEvery = 100 * time.Millisecond
+
+// awaitAll reads all connections' events on one goroutine: a thousand that are woken for one event each cost more than the servers.
+func (w *fanOut) awaitAll(ctx context.Context, start time.Time, measured bool) error {
+	missing := make([]int, len(w.conns))
+	for i, c := range w.conns {
+		c.nc.SetReadDeadline(start.Add(w.cfg.Timeout))
+		missing[i] = w.cfg.Keys
+	}
+	for left := len(w.conns); left > 0; {
+		ready, err := w.poll.wait(pollEvery)
+		if err == nil && len(ready) == 0 && time.Since(start) > w.cfg.Timeout {
+			err = fmt.Errorf("%d connections miss events: %w", left, os.ErrDeadlineExceeded)
 		}
-		n++
-		w.events.Add(1)
-		if measured {
-			w.hists[i].Record(time.Since(start))
+		if err = errors.Join(err, context.Cause(ctx)); err != nil {
+			return err
+		}
+		for _, i := range ready {
+			before := missing[i]
+			if missing[i], err = w.drain(int(i), before, start, measured); err != nil {
+				return err
+			}
+			if before > 0 && missing[i] <= 0 {
+				left--
+			}
 		}
 	}
 	return nil
+}
+
+// drain reads once from a connection that misses so many events, and returns how many it misses then.
+func (w *fanOut) drain(i, missing int, start time.Time, measured bool) (int, error) {
+	c := w.conns[i]
+	if err := c.fill(); err != nil {
+		return missing, fmt.Errorf("%d of %d events: %w", w.cfg.Keys-missing, w.cfg.Keys, err)
+	}
+	for {
+		f, ok, err := c.ready()
+		if err != nil || !ok {
+			return missing, err
+		}
+		event, err := w.take(i, f, start, measured)
+		if err != nil {
+			return missing, err
+		}
+		missing -= event
+	}
 }
 
 // into replaces what the meter cannot know.
