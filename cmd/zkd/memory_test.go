@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"runtime"
+	"runtime/metrics"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -125,4 +126,17 @@ func TestThePaceChangesOnlyWhenItMatters(t *testing.T) {
 		cancel()
 		<-done
 	})
+}
+
+// The memory that puts a start's collections off does not put those of a small server off for good.
+func TestASmallStartLeavesTheUsualGoal(t *testing.T) {
+	goal := func() uint64 {
+		s := []metrics.Sample{{Name: "/gc/heap/goal:bytes"}}
+		metrics.Read(s)
+		return s[0].Value.Uint64()
+	}
+	during := uint64(0)
+	collectLater(func() { runtime.GC(); during = goal() })
+	require.Greater(t, during, uint64(ballast))
+	require.Less(t, goal(), uint64(ballast))
 }

@@ -12,14 +12,21 @@ import (
 const (
 	ballast     = 256 << 20
 	startGrowth = 200
+	smallStart  = 64 << 20 // allocated by a start after which a collection is quick
 )
 
-// collectLater runs start with rarer collections.
+// collectLater runs start with rarer collections. The ballast counts as in use until the next one; so that a server that found little does not
+// put that one off by as much, it collects at once.
 func collectLater(start func()) {
-	defer debug.SetGCPercent(debug.SetGCPercent(startGrowth))
+	before := readMemory().allocated
+	growth := debug.SetGCPercent(startGrowth)
 	weight := make([]byte, ballast)
 	start()
 	runtime.KeepAlive(weight)
+	debug.SetGCPercent(growth)
+	if readMemory().allocated-before < ballast+smallStart {
+		runtime.GC()
+	}
 }
 
 // sideBySide calls do for 0 to n-1, on as many goroutines as there are processors, and returns when all calls have returned.
