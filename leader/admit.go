@@ -37,7 +37,7 @@ func (l *Leader) admit(x *learner, reqs []txn.Request) {
 		why = txn.RefusedPendingFull
 	}
 	if n > 0 {
-		l.prepare(reqs[:n:n])
+		l.hold(reqs[:n:n])
 	}
 	if n < len(reqs) {
 		l.refuseAll(x, reqs[n:], why)
@@ -46,11 +46,18 @@ func (l *Leader) admit(x *learner, reqs []txn.Request) {
 
 // closed tells why no request at all is taken now.
 func (l *Leader) closed() txn.Refusal {
+	why := l.unfit()
+	if why != txn.RefusedNotLeader && (l.drain != nil || l.counterLeft() == 0) {
+		return txn.RefusedTransferring
+	}
+	return why
+}
+
+// unfit tells why not even a request that was let in may be proposed.
+func (l *Leader) unfit() txn.Refusal {
 	switch {
 	case l.phase != zab.Broadcast || l.doubts.oddID != 0:
 		return txn.RefusedNotLeader
-	case l.drain != nil || l.counterLeft() == 0:
-		return txn.RefusedTransferring
 	case l.local.DiskFull || !l.quorumHasRoom():
 		return txn.RefusedDiskFull
 	}
@@ -69,9 +76,9 @@ func (l *Leader) room(reqs []txn.Request) int {
 	if mutant.On("admission") {
 		return len(reqs)
 	}
-	count := l.cfg.MaxPending - l.pending() - l.preparing
+	count := l.cfg.MaxPending - l.outstanding()
 	count = min(count, l.counterLeft())
-	bytes := l.cfg.MaxPendingBytes - l.batchBytes - l.preparingBytes
+	bytes := l.cfg.MaxPendingBytes - l.batchBytes - l.preparingBytes - l.gather.bytes
 	n := 0
 	for n < len(reqs) && n < count && bytes > 0 {
 		bytes -= reqs[n].Size()
@@ -92,7 +99,7 @@ func (l *Leader) counterLeft() int {
 	if used >= l.cfg.CounterHard {
 		return 0
 	}
-	return max(0, int(l.cfg.CounterHard-used)-l.preparing)
+	return max(0, int(l.cfg.CounterHard-used)-l.preparing-len(l.gather.held))
 }
 
 func (l *Leader) prepare(reqs []txn.Request) {

@@ -148,6 +148,9 @@ func (l *Leader) commit() {
 			l.broken("commit %v is beyond the end %v", z, h.End.Zxid)
 			return
 		}
+		if before := max(h.Commit, txn.MakeZxid(l.epoch, 0)); z == h.End.Zxid {
+			l.gather.answered(int(z - before))
+		}
 		h.Commit = z
 		n := 0
 		for n < len(l.batches) && l.batches[n].last <= z {
@@ -166,6 +169,9 @@ func (l *Leader) pending() int {
 	}
 	return int(l.local.Hist.End.Zxid - max(l.local.Hist.Commit, txn.MakeZxid(l.epoch, 0)))
 }
+
+// outstanding counts what was let in and is not committed.
+func (l *Leader) outstanding() int { return l.pending() + l.preparing + len(l.gather.held) }
 
 // tellCommit sends a COMMIT when nothing else that carries it leaves. While the state prepares, proposals are about to.
 func (l *Leader) tellCommit(x *learner) {

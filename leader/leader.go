@@ -46,6 +46,7 @@ type Leader struct {
 	batches        []batch // proposed, not committed
 	batchBytes     int
 
+	gather gather
 	pulse  pulse
 	rounds rounds
 	drain  *drain
@@ -101,7 +102,7 @@ func (l *Leader) Step(now zab.Instant, evs []zab.Event) {
 // advance does what has become possible. The order matters: commits move before frames leave, so that frames carry them; deadlines come
 // last, when everything that arrived has been looked at.
 func (l *Leader) advance() {
-	for _, step := range [...]func(){l.discover, l.establish, l.commit, l.pace, l.answer, l.streamAll, l.drainOn, l.judge, l.checkLimits} {
+	for _, step := range [...]func(){l.discover, l.establish, l.commit, l.release, l.pace, l.answer, l.streamAll, l.drainOn, l.judge, l.checkLimits} {
 		step()
 		if l.leave != nil {
 			return
@@ -169,11 +170,14 @@ func (l *Leader) on(ev zab.Event) {
 }
 
 // Deadline is when Step wants to be called at the latest. Every limit is a multiple of the ping interval or longer, so looking at them
-// once per ping is often enough; a handover is the one thing that is quicker.
+// once per ping is often enough; a handover and requests that are held back are quicker.
 func (l *Leader) Deadline() zab.Instant {
 	d := l.pulse.next
 	if l.drain != nil && l.drain.raiseID == 0 { // else it waits for the disk
 		d = min(d, l.drain.until)
+	}
+	if l.gather.look != 0 {
+		d = min(d, l.gather.look)
 	}
 	return d
 }
@@ -243,7 +247,7 @@ func (l *Leader) quorum(own bool, in func(*learner) bool) bool {
 // Status fills a leader's part of s.
 func (l *Leader) Status(s *zab.Status) {
 	s.Phase, s.Leader, s.Epoch = l.Phase(), l.self, l.Established()
-	s.Pending, s.PendingBytes = l.pending(), int64(l.batchBytes)
+	s.Pending, s.PendingBytes = l.outstanding(), int64(l.batchBytes+l.preparingBytes+l.gather.bytes)
 	s.SyncDiff += l.stats.diff
 	s.SyncTrunc += l.stats.trunc
 	s.SyncSnap += l.stats.snap

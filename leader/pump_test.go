@@ -70,6 +70,7 @@ type node struct {
 
 func newPump(t testing.TB, n int) *pump {
 	p := &pump{t: t, cfg: zab.DefaultConfig()}
+	p.cfg.GatherLimit = 0
 	p.cfg.ClusterID, p.cfg.Secret = 0xc1, []byte("0123456789abcdef")
 	for i := 1; i <= n; i++ {
 		p.cfg.Members.Servers = append(p.cfg.Members.Servers, zab.Server{ID: zab.ServerID(i)})

@@ -21,7 +21,7 @@ type bench struct {
 
 func newBench(servers int, change func(*zab.Config, *zab.History)) *bench {
 	cfg := zab.DefaultConfig()
-	cfg.Self = 1
+	cfg.Self, cfg.GatherLimit = 1, 0
 	for i := range servers {
 		cfg.Members.Servers = append(cfg.Members.Servers, zab.Server{ID: zab.ServerID(i + 1)})
 	}

@@ -42,6 +42,9 @@ type Config struct {
 	HandoverGrace time.Duration // how long a designated vote holds
 	ReepochGap    time.Duration // at least so long between two new epochs for the sake of a stuck voter
 
+	// GatherLimit is how long a leader with few proposals holds requests back at most, to propose more together; 0: not at all.
+	GatherLimit time.Duration
+
 	BatchBytes      int // of one PROPOSE frame and of one log batch
 	BatchCount      int
 	InflightBytes   int // sent to a learner and not acked
@@ -68,7 +71,8 @@ func DefaultConfig() Config {
 		ElectionGap: 200 * time.Millisecond, Penalty: 5 * time.Second, JoinProbe: 300 * time.Millisecond,
 		EpochWait: 2 * time.Second, ProposalStall: 3 * time.Second, DiskStall: 2 * time.Second, DiskWarn: 500 * time.Millisecond,
 		HandoverLimit: 500 * time.Millisecond, HandoverGrace: 300 * time.Millisecond, ReepochGap: time.Minute,
-		BatchBytes: 1 << 20, BatchCount: 1000, InflightBytes: 16 << 20, InflightCount: 4096, TailBytes: 32 << 20,
+		GatherLimit: time.Millisecond,
+		BatchBytes:  1 << 20, BatchCount: 1000, InflightBytes: 16 << 20, InflightCount: 4096, TailBytes: 32 << 20,
 		MaxPending: 10_000, MaxPendingBytes: 64 << 20, LagForHandover: 1 << 20, FallBehind: 256 << 20,
 		DiffMinBytes: 256 << 20, DiffMaxRatio: 0.5, MaxSnapSends: 2,
 		CounterSoft: 0xF0000000, CounterHard: 0xFFFFFF00,
@@ -102,6 +106,7 @@ func (c *Config) Validate() error {
 	bad(c.DialTimeout > 0, "dialTimeout must be positive")
 	bad(c.HbInterval > 0, "hbInterval must be positive")
 	bad(c.HbTimeout >= 5*c.HbInterval, "hbTimeout (%v) must be at least five times hbInterval (%v)", c.HbTimeout, c.HbInterval)
+	bad(c.GatherLimit >= 0, "gatherLimit must not be negative")
 	bad(c.BatchBytes > 0 && c.BatchCount > 0, "batch limits must be positive")
 	bad(c.InflightBytes > 0 && c.InflightCount > 0, "in-flight limits must be positive")
 	bad(c.MaxPending > 0 && c.MaxPendingBytes > 0, "pending limits must be positive")

@@ -29,6 +29,7 @@ var tuning = map[string]func(*peer.Config, string) error{
 	"proposalStall":   duration(func(c *zab.Config) *time.Duration { return &c.ProposalStall }),
 	"diskStall":       duration(func(c *zab.Config) *time.Duration { return &c.DiskStall }),
 	"handoverLimit":   duration(func(c *zab.Config) *time.Duration { return &c.HandoverLimit }),
+	"gatherLimit":     gatherLimit,
 	"reepochGap":      duration(func(c *zab.Config) *time.Duration { return &c.ReepochGap }),
 	"handoverGrace":   duration(func(c *zab.Config) *time.Duration { return &c.HandoverGrace }),
 	"batchBytes":      count(func(c *zab.Config) *int { return &c.BatchBytes }),
@@ -80,6 +81,15 @@ func interval(field func(*peer.Config) *time.Duration) func(*peer.Config, string
 		*field(c) = time.Duration(n) * time.Millisecond
 		return err
 	}
+}
+
+// gatherLimit may be 0: no request is held back.
+func gatherLimit(c *peer.Config, v string) error {
+	if v == "0" {
+		c.Core.GatherLimit = 0
+		return nil
+	}
+	return duration(func(c *zab.Config) *time.Duration { return &c.GatherLimit })(c, v)
 }
 
 func count(field func(*zab.Config) *int) func(*peer.Config, string) error {

@@ -104,5 +104,6 @@ var rules = []Mutant{
 	{"K61", []string{"§12"}, "Followers do not report what their clients touched.", []string{"K61"}},
 	{"K66", []string{"§10", "R-58"}, "What was prepared and not applied is not forgotten when a leadership ends.", []string{"K66"}},
 	{"vote-order", []string{"§5.1"}, "Votes are ordered by zxid before the accepted epoch.", []string{"K25"}},
+	{"gather", []string{"§17"}, "Requests that are held back are not let go.", nil},
 	{"admission", []string{"§17"}, "Requests are admitted without a bound.", nil},
 }

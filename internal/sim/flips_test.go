@@ -33,7 +33,7 @@ type image struct {
 // member runs an ensemble and takes a follower's folder: a few segments, two snapshots, hard state, manifest, cluster id.
 func member(t *testing.T, clean bool) *image {
 	t.Helper()
-	w := New(&Scenario{Seed: 11, Nodes: 3, Clients: 2, Rate: 20 * time.Millisecond, Length: time.Minute,
+	w := New(&Scenario{Seed: 12, Nodes: 3, Clients: 2, Rate: 20 * time.Millisecond, Length: time.Minute,
 		Limits: Limits{Segment: segmentBytes, SnapTxns: 6, RetainLog: 1}})
 	w.begin()
 	run := func(until time.Duration) {

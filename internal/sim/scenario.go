@@ -52,6 +52,7 @@ type Limits struct {
 	FinalizeWait time.Duration // negative: none
 	InitLimit    int           // ticks, of a second
 	HbInterval   time.Duration // between pings
+	Gather       time.Duration // how long a leader holds requests back at most; negative: not at all
 }
 
 // Step is one line of a schedule: something that is done at a moment, or, with At < 0, when the line before it is done.
@@ -131,6 +132,9 @@ func (w *World) coreConfig(n *node) zab.Config {
 	if l.InitLimit > 0 {
 		cfg.InitLimit = l.InitLimit
 	}
+	if l.Gather != 0 {
+		cfg.GatherLimit = max(l.Gather, 0)
+	}
 	if l.FinalizeWait < 0 {
 		cfg.FinalizeWait = 0
 	} else if l.FinalizeWait > 0 {
@@ -175,7 +179,7 @@ func (sc *Scenario) settings() []setting {
 		intSetting("tail", &l.Tail), intSetting("inflight", &l.Inflight), intSetting("batch", &l.BatchCount),
 		intSetting("maxpending", &l.MaxPending), intSetting("bytes", &l.Bytes), intSetting("diffmin", &l.DiffMin), timeSetting("lazyloop", &l.LazyLoop),
 		intSetting("countersoft", &l.CounterSoft), intSetting("counterhard", &l.CounterHard), timeSetting("finalizewait", &l.FinalizeWait),
-		intSetting("initlimit", &l.InitLimit), timeSetting("hbinterval", &l.HbInterval),
+		intSetting("initlimit", &l.InitLimit), timeSetting("hbinterval", &l.HbInterval), timeSetting("gather", &l.Gather),
 	}
 }
 

@@ -209,6 +209,9 @@ func drawLimits(r *rand.Rand) Limits {
 	if chance(r, 3) {
 		l.Chunk = int64(200 + r.IntN(2000))
 	}
+	if chance(r, 3) {
+		l.Gather = []time.Duration{-1, 5 * time.Millisecond, 40 * time.Millisecond}[r.IntN(3)]
+	}
 	return l
 }
 
