@@ -9,7 +9,7 @@ import (
 // Few writes under way cost far more each than many, for what costs is a round of frames, fsyncs and wake-ups, whatever is in it. Clients that
 // wait for their answers before they write again would fill one round together; but each is answered a moment before or after the others, so
 // that their next writes come one by one, and the first of them would begin a round alone. So a leader that has few proposals holds
-// requests back (ADR 0020): while a round is under way, and after it until as many have come as it answered, for a millisecond at most.
+// requests back (ADR 0021): while a round is under way, and after it until as many have come as it answered, for a millisecond at most.
 // Whether those who were answered do come again is found out by trying, and less and less often where they do not. Databases know the
 // same as group commit with a delay (commit_siblings of PostgreSQL, binlog_group_commit_sync_no_delay_count of MySQL).
 const (

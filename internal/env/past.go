@@ -11,7 +11,7 @@ import (
 
 // past writes a file past the page cache. For a small write that has to be durable at once the cache is a detour: a copy, a page that
 // becomes dirty and is looked for, and a second request that waits. In its place goes one request of the kernel, which also knows
-// whether the device still has to be flushed.
+// whether the device still has to be flushed (ADR 0019).
 //
 // No page of the cache is involved, so there is none that a failed write leaves behind looking clean: what was not written may be
 // written through the cache, and its sync tells the truth.

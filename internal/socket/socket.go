@@ -1,4 +1,4 @@
-// Package socket reads and writes TCP connections with system calls that Go's scheduler is not told of.
+// Package socket reads and writes TCP connections with system calls that Go's scheduler is not told of (ADR 0019).
 //
 // A system call of package syscall says that it may take long. That wakes the runtime's monitor thread if it sleeps, which in a server
 // that is idle between two requests is once per request and costs more than the call. A call on a non-blocking socket does not take long.
