@@ -47,7 +47,7 @@ func (t *Tree) Create(zxid txn.Zxid, millis int64, c *txn.Create, events Events)
 	n.ctime = momentOf(millis)
 	n.mtime = n.ctime
 	n.owner = c.Owner
-	t.add(n, hash)
+	t.add(n, hash, c.Data)
 
 	t.parent = t.change(parent, func(p *Node) {
 		p.numChildren++

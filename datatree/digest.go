@@ -57,3 +57,13 @@ func sumPayload(n *Node, scratch []byte) []byte {
 	}
 	return b
 }
+
+// sumData is sumPayload where the data is still at hand as bytes: only the path is copied.
+func (t *Tree) sumData(n *Node, data []byte) {
+	n.sum = 0
+	if n.at() > 0 {
+		t.scratch = append(t.scratch[:0], n.Path()...)
+		n.sum = crc32.ChecksumIEEE(t.scratch)
+	}
+	n.sum = crc32.Update(n.sum, crc32.IEEETable, data)
+}

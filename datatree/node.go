@@ -68,7 +68,7 @@ func (t *Tree) setData(n *Node, data []byte) {
 		n.parentLen |= nullData
 	}
 	if !t.later.on {
-		t.scratch = sumPayload(n, t.scratch)
+		t.sumData(n, data)
 	}
 }
 

@@ -40,7 +40,7 @@ func New() *Tree {
 	config.aversion = -1
 	open.refs += 2 // root, system, quota
 	for _, n := range []*Node{root, system, config, newNode("/zookeeper/quota", []byte{}, open)} {
-		t.add(n, t.nodes.hash(n.Path()))
+		t.add(n, t.nodes.hash(n.Path()), nil) // all are empty
 	}
 	return t
 }
@@ -118,8 +118,8 @@ func (t *Tree) Owners(yield func(owner txn.SessionID, count int) bool) {
 	}
 }
 
-// add puts a node in that was not there; hash is its path's.
-func (t *Tree) add(n *Node, hash uint64) {
+// add puts a node in that was not there; hash is its path's, and data what it was made from.
+func (t *Tree) add(n *Node, hash uint64, data []byte) {
 	t.nodes.enter(n, hash)
 	if t.later.on {
 		t.later.fresh = append(t.later.fresh, n)
@@ -127,7 +127,7 @@ func (t *Tree) add(n *Node, hash uint64) {
 		n.parentLen |= notSummed
 	} else {
 		t.order.put(n)
-		t.scratch = sumPayload(n, t.scratch)
+		t.sumData(n, data)
 		t.digest += t.nodeDigest(n)
 	}
 	t.changed = max(t.changed, n.newest())

@@ -231,7 +231,7 @@ func TestDigestOfARecordedTree(t *testing.T) {
 			owner, err := strconv.ParseUint(l.Stat.EphemeralOwner, 0, 64)
 			require.NoError(t, err)
 			n.owner = txn.SessionID(owner)
-			tree.add(n, tree.nodes.hash(n.Path()))
+			tree.add(n, tree.nodes.hash(n.Path()), data)
 		case "zxidDigest":
 			want = l.Digest
 		}
