@@ -16,8 +16,9 @@ const (
 	restPerOther = 2
 	// restMost bounds that: a large write has at least one part of restMost+1 of the time.
 	restMost = 16
-	// restLongest bounds one rest, whatever a write has taken.
-	restLongest = 2 * time.Second
+	// restLongest is the part of the session's timeout that one rest takes at most, whatever a write has taken: a client that is not answered,
+	// and not heard, for longer would be lost.
+	restLongest = 4
 	// paceWindow is for how long a session that has written counts. It counts as one of small writes if it wrote less than a part of
 	// paceSmaller of what the resting one did.
 	paceWindow  = 500 * time.Millisecond
@@ -56,8 +57,8 @@ func (p *pace) turn(now func() time.Duration) bool {
 
 func (p *pace) count(id txn.SessionID, bytes int) { p.current[id] += int64(bytes) }
 
-// rest is how long a session has to rest after a large write that took so long.
-func (p *pace) rest(id txn.SessionID, took time.Duration) time.Duration {
+// rest is how long a session with this timeout has to rest after a large write that took so long.
+func (p *pace) rest(id txn.SessionID, took, timeout time.Duration) time.Duration {
 	own := p.current[id] + p.before[id]
 	others := 0
 	for other, n := range p.current {
@@ -70,7 +71,7 @@ func (p *pace) rest(id txn.SessionID, took time.Duration) time.Duration {
 			others++
 		}
 	}
-	return min(took*time.Duration(min(restPerOther*others, restMost)), restLongest)
+	return min(took*time.Duration(min(restPerOther*others, restMost)), timeout/restLongest)
 }
 
 // portion is what a connection has under way together: writes that were submitted since it last had none. The caller of its methods holds conn.mu.
@@ -99,7 +100,7 @@ func (c *conn) settleDown() {
 		return
 	}
 	now := c.rep.cfg.Now()
-	rest := c.rep.pace.rest(c.session, now-p.at)
+	rest := c.rep.pace.rest(c.session, now-p.at, time.Duration(c.timeout)*time.Millisecond)
 	p.bytes = 0
 	if rest <= 0 {
 		return

@@ -11,6 +11,8 @@ import (
 	"github.com/zkd-project/zkd/txn"
 )
 
+const timeout = 4 * time.Second // of a session
+
 func TestPaceCountsSmallerOthers(t *testing.T) {
 	const pest = txn.SessionID(1)
 	var p pace
@@ -20,21 +22,21 @@ func TestPaceCountsSmallerOthers(t *testing.T) {
 	p.wake(at)
 	require.True(t, turn())
 	p.count(pest, 1<<20)
-	require.Zero(t, p.rest(pest, time.Millisecond), "nobody else writes")
+	require.Zero(t, p.rest(pest, time.Millisecond, timeout), "nobody else writes")
 
 	p.count(2, 1000)
 	p.count(2, 1000)
-	require.Equal(t, 2*time.Millisecond, p.rest(pest, time.Millisecond))
+	require.Equal(t, 2*time.Millisecond, p.rest(pest, time.Millisecond, timeout))
 	p.count(3, 1000)
 	p.count(4, 1<<18) // not small beside a megabyte
-	require.Equal(t, 4*time.Millisecond, p.rest(pest, time.Millisecond))
-	require.Equal(t, 4*time.Millisecond, p.rest(4, time.Millisecond), "for it 2 and 3 are the others; the pest is not small")
+	require.Equal(t, 4*time.Millisecond, p.rest(pest, time.Millisecond, timeout))
+	require.Equal(t, 4*time.Millisecond, p.rest(4, time.Millisecond, timeout), "for it 2 and 3 are the others; the pest is not small")
 
 	for id := range txn.SessionID(20) {
 		p.count(10+id, 1000)
 	}
-	require.Equal(t, restMost*time.Millisecond, p.rest(pest, time.Millisecond), "a large write keeps some of the time")
-	require.Equal(t, restLongest, p.rest(pest, time.Minute))
+	require.Equal(t, restMost*time.Millisecond, p.rest(pest, time.Millisecond, timeout), "a large write keeps some of the time")
+	require.Equal(t, timeout/4, p.rest(pest, time.Minute, timeout), "its heartbeats are heard in time")
 }
 
 func TestPaceForgets(t *testing.T) {
@@ -48,11 +50,11 @@ func TestPaceForgets(t *testing.T) {
 	at += paceWindow + 1
 	require.True(t, turn())
 	p.count(1, 1<<20)
-	require.Equal(t, 2*time.Millisecond, p.rest(1, time.Millisecond), "2 has written in the window before")
+	require.Equal(t, 2*time.Millisecond, p.rest(1, time.Millisecond, timeout), "2 has written in the window before")
 	at += paceWindow + 1
 	require.True(t, turn())
 	p.count(1, 1<<20)
-	require.Zero(t, p.rest(1, time.Millisecond))
+	require.Zero(t, p.rest(1, time.Millisecond, timeout))
 	at += 3 * paceWindow
 	p.wake(at)
 	require.True(t, turn())
