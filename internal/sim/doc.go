@@ -95,5 +95,5 @@
 //	counted EVENT                                      an entry of Counts, as exit-4
 //
 // A run with a length ends then; a budgeted one is healed there and must come together: one leader, everybody serving, one digest, no
-// request without an outcome (I-47). Without a length it ends with its last step.
+// request without an outcome; then a client gets something committed (I-47). Without a length it ends with its last step.
 package sim

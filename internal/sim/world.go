@@ -55,6 +55,8 @@ type World struct {
 	revive  bool // processes that end are started again
 	ending  bool // faults are over
 	healed  time.Duration
+	asked   bool     // after healing the clients are to write until something is committed
+	askedAt txn.Zxid // what was committed before; 0 before that
 	over    bool
 	fail    *Failure
 	Settled time.Duration // how long it took to come together after healing
@@ -221,17 +223,37 @@ func (w *World) finish() {
 		n.start()
 	}
 	w.after(3*time.Second, func() {
-		for _, c := range w.clients {
-			c.quiet = true
-		}
+		w.hush(true)
 		w.converge()
 	})
 }
 
-// converge waits until everybody serves, nobody waits, and all states are equal (I-47).
+// hush has the clients make no new requests, or make them again.
+func (w *World) hush(quiet bool) {
+	for _, c := range w.clients {
+		if c.quiet = quiet || c.fixed != nil; !c.quiet { // a client of a schedule does as it is told
+			c.connect()
+		}
+	}
+}
+
+// converge waits until everybody serves, nobody waits, and all states are equal; then the clients must get something committed, and all states
+// become equal again (I-47).
 func (w *World) converge() {
 	for _, n := range w.nodes {
 		n.start() // one that was being stopped
+	}
+	if w.asked {
+		switch {
+		case w.checks.lastCommitted().Zxid > w.askedAt:
+			w.asked, w.healed = false, w.now
+			w.hush(true)
+		case w.now-w.healed > settle:
+			w.violate("I-47", 0, w.askedAt, "everybody serves, but nothing was committed for %v", w.now-w.healed)
+			return
+		}
+		w.after(50*time.Millisecond, w.converge)
+		return
 	}
 	if why := w.apart(); why != "" && w.mayStayDown() {
 		w.count("down-for-safety")
@@ -245,7 +267,16 @@ func (w *World) converge() {
 		w.after(50*time.Millisecond, w.converge)
 		return
 	}
-	w.Settled = w.now - w.healed
+	if w.askedAt == 0 {
+		w.Settled = w.now - w.healed
+	}
+	if w.askedAt == 0 && w.sc.Clients > 0 {
+		w.healed = w.now
+		w.asked, w.askedAt = true, w.checks.lastCommitted().Zxid
+		w.hush(false)
+		w.after(50*time.Millisecond, w.converge)
+		return
+	}
 	for _, n := range w.nodes {
 		w.history.compare(n)
 	}
