@@ -5,6 +5,7 @@ go 1.26.0
 require (
 	github.com/anishathalye/porcupine v1.3.1
 	github.com/go-zookeeper/zk v1.0.4
+	github.com/google/btree v1.1.3
 	github.com/hashicorp/go-msgpack/v2 v2.1.5
 	github.com/spf13/pflag v1.1.0
 	github.com/stretchr/testify v1.12.1

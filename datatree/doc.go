@@ -1,7 +1,7 @@
 // Package datatree is the tree of znodes that all servers agree on: committed transactions only, in memory, pure.
 //
 //	index   path ──▶ *Node           point lookups: one hash
-//	order   B+ tree of *Node         key (parent, name): the children of a znode lie side by side, parents before children
+//	order   B-tree of *Node          key (parent, name): the children of a znode lie side by side, parents before children
 //	owned   session ──▶ paths        ephemerals
 //	lists   ACL ──▶ *aclList         equal ACLs are stored once
 //

@@ -34,7 +34,7 @@ type block struct {
 
 // Image is a tree as it was at one moment. Any goroutine may read it while the tree changes.
 type Image struct {
-	order  *order
+	order  order
 	digest uint64
 }
 
@@ -43,13 +43,13 @@ func (t *Tree) Clone() *Image {
 	t.Settle(nil)
 	t.imaged = t.changed
 	if mutant.On("D3") {
-		return &Image{order: &t.order, digest: t.digest}
+		return &Image{order: t.order, digest: t.digest}
 	}
 	return &Image{order: t.order.clone(), digest: t.digest}
 }
 
 // Len is the number of nodes.
-func (i *Image) Len() int { return i.order.count }
+func (i *Image) Len() int { return i.order.Len() }
 
 // Digest is the tree's digest at that moment.
 func (i *Image) Digest() uint64 { return i.digest }

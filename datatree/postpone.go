@@ -27,9 +27,9 @@ func (t *Tree) Postpone() {
 	if t.later.on {
 		return
 	}
-	t.later = postponed{on: true, base: make([]*Node, 0, t.order.count)}
+	t.later = postponed{on: true, base: make([]*Node, 0, t.order.Len())}
 	t.order.all(func(n *Node) bool { t.later.base = append(t.later.base, n); return true })
-	t.order = order{edition: t.order.edition}
+	t.order = newOrder()
 }
 
 // Settle puts everything into the order. Nobody may read the tree meanwhile. run calls its second argument for 0 to n-1, perhaps side by side;

@@ -46,7 +46,7 @@ func New() *Tree {
 }
 
 func empty() *Tree {
-	return &Tree{nodes: newIndex(), lists: aclLists{}, owned: owned{}, fading: fading{}, quotas: map[string]struct{}{}}
+	return &Tree{nodes: newIndex(), order: newOrder(), lists: aclLists{}, owned: owned{}, fading: fading{}, quotas: map[string]struct{}{}}
 }
 
 // Get returns the node at path, nil if there is none. "" is the root, as it is for ZooKeeper's reads.
