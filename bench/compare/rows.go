@@ -289,7 +289,9 @@ func (r *runner) reportRSS(metric string) error {
 // overload finds the capacity, then asks for three times as much.
 func overload(ctx context.Context, r *runner) error {
 	return onFresh(func(ctx context.Context, r *runner) error {
-		closed, err := load.Run(ctx, r.loadConfig(load.Set, 16, 64))
+		sustained := r.loadConfig(load.Set, 64, 16) // not what a burst reaches before the disk is behind
+		sustained.Duration = 20 * time.Second
+		closed, err := load.Run(ctx, sustained)
 		if err != nil {
 			return err
 		}

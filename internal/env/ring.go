@@ -117,8 +117,9 @@ func (r *ring) datasync(fd int) (res unix.Errno, err error) {
 	return unix.Errno(-n), err
 }
 
-// directBytes is the most that writeDirect takes, a copy of it included.
-const directBytes = 512 << 10
+// directBytes is the most that writeDirect takes: more than a batch of the log, so that hardly anything mixes with writes through the page cache,
+// each of which costs the next direct one there a look for pages to throw away.
+const directBytes = 2 << 20
 
 // writeDirect writes b at off to a file that was opened with O_DIRECT and makes it durable, as pwritev2 does with RWF_DSYNC. n is how many
 // bytes were written, or the negative of an errno. A thread of the kernel does it, from beginning to end: where the caller's thread begins,
