@@ -17,7 +17,8 @@ const (
 	gatherCount = 64
 	gatherBytes = 64 << 10
 	// gatherRest is for how many rounds at most nothing is held after those who were waited for did not come.
-	gatherRest = 1 << 10
+	gatherRestLog = 10
+	gatherRest    = 1 << gatherRestLog
 )
 
 // gather is the requests that are held back. They count as pending, and are in the order in which they came.
@@ -29,7 +30,7 @@ type gather struct {
 	expect  int         // how many there will be if everybody comes again who was answered by the last round
 	waited  bool        // they were held with nothing under way
 	rest    int         // for so many rounds nothing is held
-	failure uint        // how often in a row those who were waited for did not come
+	failure uint        // how often in a row those who were waited for did not come, gatherRestLog at most: more would shift the rest away
 }
 
 // hold takes requests that were let in.
@@ -99,8 +100,8 @@ func (l *Leader) keepHolding() bool {
 		}
 		return true
 	case idle:
-		g.failure++
-		g.rest = min(1<<g.failure, gatherRest)
+		g.failure = min(g.failure+1, gatherRestLog)
+		g.rest = 1 << g.failure
 	}
 	return false
 }

@@ -95,7 +95,7 @@ func TestWhoDoesNotComeAgainIsNotWaitedFor(t *testing.T) {
 		came := b.l.gather.since
 		require.Equal(t, 2, b.pass())
 		require.Equal(t, time.Millisecond, b.now.Sub(came))
-		require.EqualValues(t, failure+1, b.l.gather.failure)
+		require.EqualValues(t, min(failure+1, gatherRestLog), b.l.gather.failure)
 		for range rest / 2 { // the first one into a round that is under way
 			require.Equal(t, 1, b.submit(1))
 			require.Equal(t, 1, b.submit(1))
@@ -112,6 +112,21 @@ func TestWhoDoesNotComeAgainIsNotWaitedFor(t *testing.T) {
 	require.Zero(t, b.answer())
 	require.Equal(t, 2, b.submit(1))
 	require.Zero(t, b.l.gather.failure)
+}
+
+// Failures without end wait no more often than the tenth did.
+func TestWhoNeverComesAgainIsWaitedForSeldom(t *testing.T) {
+	b := newGatherBench(t)
+	for failure := range 200 {
+		require.Equal(t, 1, b.submit(1))
+		require.Zero(t, b.submit(2))
+		require.Zero(t, b.answer())
+		require.Equal(t, 2, b.pass())
+		require.Equal(t, min(2<<min(failure, 20), gatherRest), b.l.gather.rest)
+		b.answer()
+		b.step(zab.Tick{})
+		b.l.gather.rest, b.l.gather.expect = 0, 1 // as after that many rounds, and a lone write
+	}
 }
 
 // A lone client between two who do not come again says nothing about these.
