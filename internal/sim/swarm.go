@@ -157,6 +157,9 @@ func Swarm(seed uint64, o Options) *Scenario {
 		sc.Watches = 1 + r.IntN(5)
 	}
 	sc.Limits = drawLimits(r)
+	if g := source(seed, "gather", 0); chance(g, 3) { // of its own, so that the rest of a seed is as it was
+		sc.Limits.Gather = []time.Duration{-1, 5 * time.Millisecond, 40 * time.Millisecond}[g.IntN(3)]
+	}
 	if chance(r, 12) {
 		flapping(sc, r)
 	} else {
@@ -208,9 +211,6 @@ func drawLimits(r *rand.Rand) Limits {
 	}
 	if chance(r, 3) {
 		l.Chunk = int64(200 + r.IntN(2000))
-	}
-	if chance(r, 3) {
-		l.Gather = []time.Duration{-1, 5 * time.Millisecond, 40 * time.Millisecond}[r.IntN(3)]
 	}
 	return l
 }
