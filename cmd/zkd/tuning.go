@@ -89,6 +89,9 @@ func gatherLimit(c *peer.Config, v string) error {
 		c.Core.GatherLimit = 0
 		return nil
 	}
+	if _, err := positive(v); err != nil {
+		return fmt.Errorf("%q: want 0 or a positive whole number", v)
+	}
 	return duration(func(c *zab.Config) *time.Duration { return &c.GatherLimit })(c, v)
 }
 

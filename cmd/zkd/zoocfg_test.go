@@ -168,6 +168,8 @@ func TestExitCodesAndWords(t *testing.T) {
 		{[]string{"--config", "/nowhere/zoo.cfg"}, 3, "", "no such file"},
 		{[]string{"config", "check", good}, 0, "used     zkd.hbTimeout=600", ""},
 		{[]string{"config", "check", slow}, 3, "", "at least five times hbInterval"},
+		{[]string{"config", "check", file(t, "1", "zkd.gatherLimit=0\n")}, 0, "used     zkd.gatherLimit=0", ""},
+		{[]string{"config", "check", file(t, "1", "zkd.gatherLimit=-1\n")}, 3, "", "want 0 or a positive whole number"},
 		{[]string{"config", "check"}, 2, "", "takes one file"},
 		{[]string{"dev", "--nodes", "0"}, 2, "", "from 1 to 9"},
 		{[]string{"dev", "--client-port", "65535"}, 2, "", "out of range"},
