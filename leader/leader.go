@@ -100,9 +100,10 @@ func (l *Leader) Step(now zab.Instant, evs []zab.Event) {
 }
 
 // advance does what has become possible. The order matters: commits move before frames leave, so that frames carry them; deadlines come
-// last, when everything that arrived has been looked at.
+// when everything that arrived has been looked at, and a handover behind them, because they drop learners and one of these may be
+// the successor.
 func (l *Leader) advance() {
-	for _, step := range [...]func(){l.discover, l.establish, l.commit, l.release, l.pace, l.answer, l.streamAll, l.drainOn, l.judge, l.checkLimits} {
+	for _, step := range [...]func(){l.discover, l.establish, l.commit, l.release, l.pace, l.answer, l.streamAll, l.judge, l.checkLimits, l.drainOn} {
 		step()
 		if l.leave != nil {
 			return

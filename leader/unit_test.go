@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -262,4 +263,26 @@ func TestTheSuccessorGoesWhileDraining(t *testing.T) {
 		require.Nil(t, b.l.Leave())
 		require.Equal(t, zab.Broadcast, b.l.Phase())
 	}
+}
+
+// TestASuccessorThatFallsSilentIsReplacedInTheSameStep: what a deadline makes possible is done at that deadline, not with the next frame
+// that happens to come (seed 0xf44f4 of the simulator).
+func TestASuccessorThatFallsSilentIsReplacedInTheSameStep(t *testing.T) {
+	b := ledBench(t, 3, 3)
+	b.hear(2, &zab.Pong{})
+	b.hear(3, &zab.Pong{})
+	silent := b.now.Add(b.l.cfg.Silence())
+	for ; b.now < silent.Add(-100*time.Millisecond); b.now = b.now.Add(10 * time.Millisecond) {
+		b.hear(3, &zab.Pong{})
+	}
+	b.step(zab.Submit{Requests: []txn.Request{{Origin: 1, Conn: 1}}})
+	b.step(zab.HandOver{Target: 2})
+	b.hear(3, &zab.Ack{Kind: zab.AckPropose, Epoch: 1, Durable: b.local.Hist.End.Zxid, Votable: true})
+	require.Equal(t, b.local.Hist.End.Zxid, b.local.Hist.Commit)
+	for ; b.now < silent; b.now = b.now.Add(10 * time.Millisecond) {
+		b.step(zab.Tick{})
+		require.Nil(t, b.l.Leave(), "server 2 has not acknowledged")
+	}
+	b.step(zab.Tick{})
+	require.Equal(t, &zab.Leave{Reason: "handed over", Designated: 3}, b.l.Leave())
 }
