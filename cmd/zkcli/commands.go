@@ -130,7 +130,7 @@ func ownCommands() []command {
 		{name: "completion", usage: "bash|zsh|fish", summary: "Print a completion script for a system shell", least: 1, run: completionScript, offline: true},
 		{name: "cp", usage: "[-a] [-f] [-p] source target", summary: "Copy a subtree; host:port,…/path names a node on other servers", least: 2, paths: 2, run: cp,
 			options: []option{{letter: "a", help: "copy the access control lists too"}, {letter: "f", help: "write into a target that is there, replacing data"}, optParents, optAuth}},
-		{name: "diff", usage: "[-a] one other", summary: "Compare two subtrees, or a subtree and an export; exit code 3 if they differ", least: 2, paths: 2, run: diff,
+		{name: "diff", usage: "[-a] one other", summary: "Compare two subtrees, or a subtree and an export (file:PATH if PATH begins with /); exit code 3 if they differ", least: 2, paths: 2, run: diff,
 			options: []option{{letter: "a", help: "compare the access control lists too"}, optAuth}},
 		{name: "du", usage: "[-d depth] path", summary: "Count nodes and bytes below a node", least: 1, paths: 1, run: du, options: []option{optDepth}},
 		{name: "edit", usage: "path", summary: "Change a node's data in $EDITOR; refused if somebody changed it meanwhile", least: 1, paths: 1, run: edit},

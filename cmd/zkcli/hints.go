@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -46,7 +49,7 @@ func (sh *shell) hint(name, path string, err error) string {
 	defer cancel()
 	switch code {
 	case client.ErrNoNode:
-		return sh.ancestorHint(ctx, path) + again
+		return sh.ancestorHint(ctx, path) + fileHint(name, path) + again
 	case client.ErrBadVersion:
 		if st, found, err := sh.c.Exists(ctx, path); err == nil && found {
 			return fmt.Sprintf("Its version is %d, that of its ACL %d.\n", st.Version, st.Aversion)
@@ -113,8 +116,21 @@ func connectHint(trouble *client.ConnectError) string {
 			fmt.Fprintf(&b, "  %-22s %v\n", a.Addr, a.Err)
 		}
 	}
+	closed := func(a client.Attempt) bool { return errors.Is(a.Err, io.EOF) }
+	if slices.ContainsFunc(trouble.Attempts, closed) {
+		b.WriteString("A server that takes the connection and closes it serves nobody now: it has no majority, or too many clients. status tells more.\n")
+		return b.String()
+	}
 	b.WriteString("Does a server run there? --server names others, --timeout waits longer.\n")
 	return b.String()
+}
+
+// fileHint tells how to name an export to diff whose path looks like a node's.
+func fileHint(name, path string) string {
+	if st, err := os.Stat(path); name != "diff" || err != nil || !st.Mode().IsRegular() {
+		return ""
+	}
+	return "A path with / in front is a node's. For the file of that name: file:" + path + "\n"
 }
 
 // ancestorHint names the nearest node above path that exists.

@@ -142,6 +142,30 @@ func TestNoServer(t *testing.T) {
 	require.Empty(t, out.String())
 }
 
+// A server without a majority takes connections and closes them after the handshake.
+func TestAServerThatServesNobody(t *testing.T) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			c, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			_, _ = c.Read(make([]byte, 4096)) // what is not read would make the close a reset
+			c.Close()
+		}
+	}()
+	var out, errs bytes.Buffer
+	require.Equal(t, exitFailed, run(t.Context(), []string{"-server", ln.Addr().String(), "-timeout", "300", "ls", "/"}, nil, &out, &errs))
+	ln.Close()
+	<-done
+	require.Contains(t, errs.String(), "serves nobody now")
+	require.NotContains(t, errs.String(), "Does a server run there?")
+}
+
 // The help and the usage of a command are shown at once, server or not.
 func TestHelpNeedsNoServer(t *testing.T) {
 	for _, c := range []struct {

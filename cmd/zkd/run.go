@@ -146,7 +146,7 @@ func newNode(c *zooConfig, log *zap.Logger, share int) (*node, error) {
 	}
 	ln, err := net.Listen("tcp", c.clientAddr())
 	if err != nil {
-		return nil, &peer.FatalError{Code: exitConfig, Err: fmt.Errorf("listen for clients: %w; is another server running, or is clientPort wrong?", err)}
+		return nil, &peer.FatalError{Code: exitConfig, Err: fmt.Errorf("listen for clients: %w; %s", err, listenHint(err))}
 	}
 	disk, how := syncing(pc.Disk.(env.OSDisk))
 	pc.Disk = disk
@@ -167,6 +167,17 @@ func newNode(c *zooConfig, log *zap.Logger, share int) (*node, error) {
 	}
 	srv.Attach(p)
 	return &node{cfg: c, log: log, srv: srv, peer: p, ln: ln, disk: disk, sync: how}, nil
+}
+
+// listenHint says what to look at when clients cannot be listened for.
+func listenHint(err error) string {
+	switch {
+	case errors.Is(err, syscall.EADDRINUSE):
+		return "is another server running, or is clientPort wrong?"
+	case errors.Is(err, syscall.EADDRNOTAVAIL):
+		return "clientPortAddress, or the address in its own server.N line, is none of this machine's"
+	}
+	return "check clientPort and clientPortAddress"
 }
 
 // syncing finds out how files can be synced here, and says it for the log.

@@ -234,8 +234,10 @@ func parseZooConfig(r io.Reader) (*zooConfig, error) {
 			errs = append(errs, fmt.Errorf("line %d: %s: %w", n, key, err))
 		}
 	}
-	errs = append(errs, sc.Err(), c.check())
-	return c, errors.Join(errs...)
+	if err := sc.Err(); err != nil { // what was not read may be there
+		return c, errors.Join(append(errs, err)...)
+	}
+	return c, errors.Join(append(errs, c.check())...)
 }
 
 func (c *zooConfig) set(key, value string) error {
@@ -430,7 +432,7 @@ func (c *zooConfig) check() error {
 	return errors.Join(errs...)
 }
 
-// findSelf reads myid where servers are listed; a server without a list is server 1 of one.
+// findSelf reads myid. A server without a list of servers is the only one, number 1 unless there is a myid that says another.
 func (c *zooConfig) findSelf() error {
 	if len(c.Servers) == 0 {
 		c.Self = 1

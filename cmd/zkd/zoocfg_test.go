@@ -151,7 +151,8 @@ func TestExitCodesAndWords(t *testing.T) {
 	good := file(t, "1", "server.1=a:1:2\nserver.2=b:1:2\nserver.3=c:1:2\nzkd.hbTimeout=600\n")
 	slow := file(t, "1", "zkd.hbInterval=500\nzkd.hbTimeout=600\n")
 	words := file(t, "", "4lw.commands.whitelist=srvr,rouk,*\nDigestAuthenticationProvider.superDigest=super:xyz\n")
-	notALog := filepath.Join(t.TempDir(), "log.1")
+	folder := t.TempDir()
+	notALog := filepath.Join(folder, "log.1")
 	require.NoError(t, os.WriteFile(notALog, []byte("no log"), 0o600))
 	for _, c := range []struct {
 		args []string
@@ -171,6 +172,8 @@ func TestExitCodesAndWords(t *testing.T) {
 		{[]string{"config", "check", file(t, "1", "zkd.gatherLimit=0\n")}, 0, "used     zkd.gatherLimit=0", ""},
 		{[]string{"config", "check", file(t, "1", "zkd.gatherLimit=-1\n")}, 3, "", "want 0 or a positive whole number"},
 		{[]string{"config", "check"}, 2, "", "takes one file"},
+		{[]string{"--config", folder}, 3, "", "zkd: configuration: " + folder + ": read " + folder + ": is a directory\n"},
+		{[]string{"--config", file(t, "", "clientPort=0\nclientPortAddress=192.0.2.1\n")}, 3, "", "cannot assign requested address; clientPortAddress"},
 		{[]string{"dev", "--nodes", "0"}, 2, "", "from 1 to 9"},
 		{[]string{"dev", "--client-port", "65535"}, 2, "", "out of range"},
 		{[]string{"dev", "--set", "extendedTypesEnabled=perhaps"}, 2, "", "extendedTypesEnabled: \"perhaps\": want true or false"},

@@ -179,9 +179,12 @@ func (f *flags) breakRule() error {
 func (f *flags) options() sim.Options { return sim.Options{Nodes: f.nodes, Porcupine: f.porcupine} }
 
 func (f *flags) theSeed() (uint64, error) {
+	if f.seed == "" {
+		return 0, errors.New("--seed is missing: the number that run has printed, as --seed 0x17")
+	}
 	seed, err := strconv.ParseUint(f.seed, 0, 64)
 	if err != nil {
-		return 0, fmt.Errorf("--seed: %w", err)
+		return 0, fmt.Errorf("--seed %s: want a number of 64 bits, decimal or 0x…", f.seed)
 	}
 	return seed, nil
 }

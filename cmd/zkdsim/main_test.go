@@ -25,6 +25,14 @@ func TestRunSumsUpAndSucceeds(t *testing.T) {
 	require.Regexp(t, `seeds=2 steps=\d+ simulated=\S+ rate=\d+ sim s/CPU min .* violations=0`, out)
 }
 
+func TestASeedThatIsNoneIsSaid(t *testing.T) {
+	for _, c := range [][2]string{{"", "zkdsim: --seed is missing"}, {"0x1g", "zkdsim: --seed 0x1g: want a number"}} {
+		code, _, errs := call("replay", "--seed", c[0])
+		require.Equal(t, 2, code)
+		require.Contains(t, errs, c[1])
+	}
+}
+
 func TestReplayPrintsTheSameHashEveryTime(t *testing.T) {
 	hash := regexp.MustCompile(`hash=[0-9a-f]{16}`)
 	_, first, _ := call("replay", "--seed", "3")
