@@ -9,7 +9,7 @@ import (
 	"github.com/zkd-project/zkd/zab"
 )
 
-// spaceEvery is how often the free space is looked at, apart from whenever the log has grown by a quarter of a segment.
+// spaceEvery is how often the free space is looked at, apart from whenever the log or a snapshot has grown by a quarter of a segment.
 const spaceEvery = time.Second
 
 // Space is what there is room for. Full: another segment may not fit, so nothing may be given a zxid any more. Low: it is time that

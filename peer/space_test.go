@@ -3,6 +3,7 @@ package peer
 import (
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -49,6 +50,42 @@ func TestAFullDiskRefusesWritesAndComesBack(t *testing.T) {
 	m.reg.wait(t, "space again", func() bool { return !m.status().Full })
 	m.write(10, 1)
 	m.waitApplied(t, 11)
+}
+
+// rareClock never lets the space watcher's second pass.
+type rareClock struct{ env.Clock }
+
+func (c rareClock) NewTimer(d time.Duration) env.Timer {
+	t := c.Clock.NewTimer(d)
+	if d == spaceEvery {
+		t.Stop()
+		return stoppedTimer{t}
+	}
+	return t
+}
+
+type stoppedTimer struct{ env.Timer }
+
+func (stoppedTimer) Reset(time.Duration) {}
+
+// A snapshot takes what was left for the next segment: the server must refuse writes before the log has no room, or it has to end.
+func TestASnapshotThatFillsTheDiskHasWritesRefused(t *testing.T) {
+	d := &shrinkingDisk{}
+	d.free.Store(1 << 40)
+	e := newEnsemble(t, 1, func(c *Config) {
+		d.Disk, c.Disk, c.Clock = c.Disk, d, rareClock{c.Clock}
+		c.SegmentBytes = 64 << 10
+	})
+	m := e.members[0]
+	m.waitServing(t)
+	for n := 0; n < 6000; n += 2000 { // a snapshot of more than a quarter of a segment
+		m.write(n, 2000)
+		m.waitApplied(t, n+2000)
+	}
+	m.reg.wait(t, "the watcher to have looked", func() bool { return len(m.peer.disk.grown) == 0 })
+	d.free.Store(1000)
+	m.peer.snaps.demand()
+	m.reg.wait(t, "the disk to be full", func() bool { return m.status().Full })
 }
 
 func TestALeaderWithALowDiskLetsAnotherLead(t *testing.T) {
