@@ -31,6 +31,9 @@ func Command(ctx context.Context, name string, cfg Config, args []string, stdout
 	}
 	if err != nil {
 		fmt.Fprintf(stderr, "%s: %v\n", name, err)
+		if ctx.Err() != nil {
+			fmt.Fprintf(stderr, "What it made is left at %s; deleteall removes it.\n", strings.TrimPrefix(cfg.Root, cfg.Chroot))
+		}
 		return 1
 	}
 	return 0

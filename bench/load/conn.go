@@ -220,6 +220,28 @@ func (c *conn) pipeline(n int, request func(dst []byte, i int) []byte, check fun
 	return nil
 }
 
+// leaveLimit bounds how long leave waits for answers.
+const leaveLimit = time.Second
+
+// leave ends the sessions of conns, which nobody else uses any more, as well as it can, and closes the connections: otherwise the
+// servers would keep the sessions until they expire.
+func leave(conns []*conn) {
+	limit := time.Now().Add(leaveLimit)
+	for _, c := range conns {
+		c.nc.SetDeadline(limit)
+		b, mark := c.begin(nil, proto.OpCloseSession)
+		_, _ = c.nc.Write(proto.EndFrame(b, mark)) // if it does not get there, the session expires
+	}
+	for _, c := range conns {
+		for {
+			if r, err := c.answer(); err != nil || r.xid == c.xid {
+				break
+			}
+		}
+		c.nc.Close()
+	}
+}
+
 // drop closes the connection without a trace: no TIME_WAIT is left, so that a run can open more than there are ports.
 func (c *conn) drop() {
 	if tc, ok := c.nc.(*net.TCPConn); ok {

@@ -70,11 +70,7 @@ func Run(ctx context.Context, cfg Config) (*Result, error) {
 // runRequests is for the workloads that send requests on standing connections.
 func runRequests(ctx context.Context, cfg *Config) (*Result, error) {
 	conns, err := dialAll(ctx, cfg, cfg.Conns)
-	defer func() {
-		for _, c := range conns {
-			c.nc.Close()
-		}
-	}()
+	defer func() { leave(conns) }()
 	if err != nil {
 		return nil, err
 	}
@@ -115,7 +111,7 @@ func runRequests(ctx context.Context, cfg *Config) (*Result, error) {
 		if lanes[0].c, err = cfg.Dial.open(ctx, cfg.Servers[0], cfg.Timeout, 0, nil); err != nil {
 			return res, err
 		}
-		defer lanes[0].c.nc.Close()
+		defer leave([]*conn{lanes[0].c})
 	}
 	return res, cleanUp(cfg, lanes)
 }

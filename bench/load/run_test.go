@@ -3,10 +3,12 @@ package load_test
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"encoding/json"
 	"net"
 	"os"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -15,6 +17,7 @@ import (
 
 	"github.com/zkd-project/zkd/bench/echo"
 	"github.com/zkd-project/zkd/bench/load"
+	"github.com/zkd-project/zkd/proto"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -49,6 +52,37 @@ func TestEachWorkloadCountsWhatItWasTold(t *testing.T) {
 			require.LessOrEqual(t, res.Latency.P50, res.Latency.Max)
 			require.Positive(t, res.RSSAfter)
 		})
+	}
+}
+
+// lastWrite remembers what was written last.
+type lastWrite struct {
+	net.Conn
+	b []byte
+}
+
+func (c *lastWrite) Write(b []byte) (int, error) {
+	c.b = append(c.b[:0], b...)
+	return c.Conn.Write(b)
+}
+
+func TestSessionsAreClosedAtTheEnd(t *testing.T) {
+	var mu sync.Mutex
+	var conns []*lastWrite
+	dial := func(ctx context.Context, network, addr string) (net.Conn, error) {
+		nc, err := new(net.Dialer).DialContext(ctx, network, addr)
+		mu.Lock()
+		defer mu.Unlock()
+		c := &lastWrite{Conn: nc}
+		conns = append(conns, c)
+		return c, err
+	}
+	_, err := load.Run(context.Background(), load.Config{Servers: []string{startEcho(t)}, Workload: load.Get, Conns: 3, InFlight: 5, Count: 100, Dial: dial})
+	require.NoError(t, err)
+	require.Len(t, conns, 3)
+	for _, c := range conns {
+		require.Len(t, c.b, 12, "a frame with nothing but a header")
+		require.Equal(t, proto.OpCloseSession, proto.Op(int32(binary.BigEndian.Uint32(c.b[8:]))))
 	}
 }
 
@@ -206,4 +240,13 @@ func TestAServerThatIsNotThereFailsTheRun(t *testing.T) {
 	var out, errs bytes.Buffer
 	require.Equal(t, 1, load.Command(context.Background(), "bench", load.Config{Servers: []string{addr}}, []string{"get", "-quiet"}, &out, &errs))
 	require.Contains(t, errs.String(), addr)
+}
+
+func TestAnInterruptedRunSaysWhatItLeft(t *testing.T) {
+	ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
+	defer cancel()
+	var out, errs bytes.Buffer
+	cfg := load.Config{Servers: []string{startEcho(t)}, Chroot: "/app"}
+	require.Equal(t, 1, load.Command(ctx, "bench", cfg, []string{"get", "-quiet", "-root", "/here", "-duration", "1m"}, &out, &errs))
+	require.Contains(t, errs.String(), "What it made is left at /here;")
 }

@@ -18,7 +18,7 @@ func runSessions(ctx context.Context, cfg *Config) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer c.nc.Close()
+	defer leave([]*conn{c})
 	if err := prepare(cfg, []*conn{c}); err != nil {
 		return nil, fmt.Errorf("make the znodes: %w", err)
 	}

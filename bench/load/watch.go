@@ -18,11 +18,7 @@ import (
 // time alone. RSSBefore is without watches, RSSAfter with those of the first round.
 func runWatch(ctx context.Context, cfg *Config) (*Result, error) {
 	conns, err := dialAll(ctx, cfg, cfg.Conns+1)
-	defer func() {
-		for _, c := range conns {
-			c.nc.Close()
-		}
-	}()
+	defer func() { leave(conns) }()
 	if err != nil {
 		return nil, err
 	}
