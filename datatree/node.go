@@ -155,8 +155,8 @@ func (n *Node) Stat() proto.Stat {
 // before is the order of the tree: by parent, then by name. Siblings have their names at the same place.
 func before(a, b *Node) bool {
 	at, bt := a.at(), b.at()
-	if a.payload[:at] != b.payload[:bt] {
-		return a.payload[:at] < b.payload[:bt]
+	if c := strings.Compare(a.payload[:at], b.payload[:bt]); c != 0 {
+		return c < 0
 	}
 	return a.payload[at:a.pathLen] < b.payload[at:b.pathLen]
 }

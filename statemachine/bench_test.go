@@ -52,6 +52,29 @@ func BenchmarkRead(b *testing.B) {
 	}
 }
 
+// BenchmarkList lists znodes with ten children each.
+func BenchmarkList(b *testing.B) {
+	const parents = 1000
+	h := newHistory(b, Config{})
+	payloads := make([][]byte, parents)
+	for i := range parents {
+		path := fmt.Sprintf("/parent-%04d", i)
+		payloads[i] = (&proto.PathWatchRequest{Path: path}).Append(nil)
+		h.ask(proto.OpCreate, create(path, 0))
+		for k := range 10 {
+			h.ask(proto.OpCreate, create(fmt.Sprintf("%s/child-%d", path, k), 0))
+		}
+	}
+	b.ReportAllocs()
+	var dst []byte
+	for i := 0; b.Loop(); i++ {
+		var code proto.ErrCode
+		if dst, _, code = h.m.Read(proto.OpGetChildren2, payloads[i*389%parents], anyone, dst[:0]); code != proto.OK {
+			b.Fatal(code)
+		}
+	}
+}
+
 func BenchmarkWrite(b *testing.B) {
 	h := benchMachine(b)
 	data := make([]byte, 100)

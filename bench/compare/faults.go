@@ -209,47 +209,89 @@ func snapshots(ctx context.Context, r *runner) error {
 	return nil
 }
 
-// tenMillion is a large tree on one node: memory, and the longest silence while reads and writes go on.
+// tenMillion is a large tree on one node: memory, and how long the service stands still: while the znodes are made, which takes in
+// collections, snapshots and log rolls, and then beside a few writes. The same on an empty server says what of it is the machine's.
 func tenMillion(ctx context.Context, r *runner) error {
 	return onFresh(func(ctx context.Context, r *runner) error {
-		res, err := r.fillTree(ctx, 10*r.o.znodes)
-		if err != nil {
+		if err := r.silences(ctx, ", empty"); err != nil {
 			return err
 		}
-		r.report("time to fill", "s", res.Seconds)
+		if err := r.readsBesideFill(ctx, 10*r.o.znodes); err != nil {
+			return err
+		}
 		if err := r.reportRSS("resident"); err != nil {
 			return err
 		}
-		reads, writes, err := r.readsBesideWrites(ctx)
-		if err != nil {
-			return err
-		}
-		r.report(p99Reads, "µs", reads.Latency.P99)
-		r.report("p99.9 of reads", "µs", reads.Latency.P999)
-		r.report(longestRead, "µs", reads.Latency.Max)
-		r.report("p99 of writes", "µs", writes.Latency.P99)
-		r.report("longest write", "µs", writes.Latency.Max)
-		return nil
+		return r.silences(ctx, "")
 	})(ctx, r)
 }
 
+// readsBesideFill reports the longest silence of any stretch of reads while n znodes are made, and the worst of their 99th percentiles.
+func (r *runner) readsBesideFill(ctx context.Context, n int) error {
+	var fill *load.Result
+	var failed error
+	filled := make(chan struct{})
+	go func() {
+		defer close(filled)
+		fill, failed = r.fillTree(ctx, n)
+	}()
+	var silence, p99 float64
+	for over := false; !over; {
+		reads, err := r.openLoop(ctx, load.Get, 16, 4500)
+		select {
+		case <-filled:
+			over = true
+		default:
+		}
+		if err != nil {
+			<-filled
+			return errors.Join(err, failed)
+		}
+		silence, p99 = max(silence, reads.Silence), max(p99, reads.Latency.P99)
+	}
+	if failed != nil {
+		return failed
+	}
+	r.report("time to fill", "s", fill.Seconds)
+	r.report(longestSilence+" while filling", "µs", silence)
+	r.report(p99Reads+" while filling", "µs", p99)
+	return nil
+}
+
+// silences reports reads beside writes.
+func (r *runner) silences(ctx context.Context, when string) error {
+	reads, writes, err := r.readsBesideWrites(ctx)
+	if err != nil {
+		return err
+	}
+	r.report(p99Reads+when, "µs", reads.Latency.P99)
+	r.report("p99.9 of reads"+when, "µs", reads.Latency.P999)
+	r.report("longest read"+when, "µs", reads.Latency.Max)
+	r.report(longestSilence+when, "µs", reads.Silence)
+	r.report("p99 of writes"+when, "µs", writes.Latency.P99)
+	r.report("longest write"+when, "µs", writes.Latency.Max)
+	return nil
+}
+
 const (
-	p99Reads    = "p99 of reads"
-	longestRead = "longest read"
+	p99Reads       = "p99 of reads"
+	longestSilence = "longest silence"
 )
 
 // readsBesideWrites has 4500 reads and 500 writes due in each second, on connections of their own, so that no read waits for a write that
 // its own connection sent before.
 func (r *runner) readsBesideWrites(ctx context.Context) (reads, writes *load.Result, err error) {
-	run := func(workload string, conns int, rate float64) (*load.Result, error) {
-		cfg := r.loadConfig(workload, conns, 1)
-		cfg.Duration, cfg.Rate, cfg.Root = max(6*r.o.duration, 10*time.Second), rate, "/beside-"+workload
-		return load.Run(ctx, cfg)
-	}
 	var wg sync.WaitGroup
 	var failed error
-	wg.Go(func() { writes, failed = run(load.Set, 4, 500) })
-	reads, err = run(load.Get, 16, 4500)
+	wg.Go(func() { writes, failed = r.openLoop(ctx, load.Set, 4, 500) })
+	reads, err = r.openLoop(ctx, load.Get, 16, 4500)
 	wg.Wait()
 	return reads, writes, errors.Join(err, failed)
+}
+
+// openLoop has rate requests due in each second for ten seconds or more.
+func (r *runner) openLoop(ctx context.Context, workload string, conns int, rate float64) (*load.Result, error) {
+	cfg := r.loadConfig(workload, conns, 1)
+	cfg.Duration, cfg.Rate, cfg.Root = max(6*r.o.duration, 10*time.Second), rate, "/beside-"+workload
+	return load.Run(ctx, cfg)
 }

@@ -29,6 +29,8 @@ type lane struct {
 	last   time.Duration // when the newest reply came
 	failed error
 
+	silence *silence // of all lanes; nil of a closed loop
+
 	created    int64 // creates that were sent
 	unanswered int64 // of an open loop, when it was over
 
@@ -151,6 +153,9 @@ func (l *lane) take(now time.Duration) (n int, err error) {
 	}
 	if n > 0 {
 		l.last = now
+		if counts && l.silence != nil {
+			l.silence.heard(now)
+		}
 		l.head.Store(head)
 		l.ops.Add(int64(n))
 	}

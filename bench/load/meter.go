@@ -13,6 +13,25 @@ type meter struct {
 	cfg      *Config
 	clock    clock
 	counters []*atomic.Int64
+	silence  silence
+}
+
+// silence is the longest time in which no connection got a reply. For an open loop, which always has something due, it is how long the
+// whole service stood still, where the longest latency may be that of one connection.
+type silence struct{ last, longest atomic.Int64 }
+
+// heard notes that replies came at now.
+func (s *silence) heard(now time.Duration) {
+	before := s.last.Swap(int64(now))
+	if before == 0 { // the first: nothing was measured before
+		return
+	}
+	for gap := int64(now) - before; ; {
+		longest := s.longest.Load()
+		if gap <= longest || s.longest.CompareAndSwap(longest, gap) {
+			return
+		}
+	}
 }
 
 func newMeter(cfg *Config) *meter {

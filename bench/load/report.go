@@ -32,6 +32,9 @@ func (res *Result) WriteTable(w io.Writer) error {
 	row("rate", "%.0f ops/s", res.Rate)
 	l := &res.Latency
 	row("latency", "mean %s  p50 %s  p99 %s  p99.9 %s  max %s", span(l.Mean), span(l.P50), span(l.P99), span(l.P999), span(l.Max))
+	if res.Silence > 0 {
+		row("longest silence", "%s on all connections", span(res.Silence))
+	}
 	if l := res.LastEvent; l != nil {
 		row("last event of a round", "p50 %s  max %s", span(l.P50), span(l.Max))
 	}

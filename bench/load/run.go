@@ -26,6 +26,7 @@ type Result struct {
 	Seconds    float64          `json:"seconds"`
 	Rate       float64          `json:"opsPerSecond"`
 	Latency    Latency          `json:"latencyMicros"`
+	Silence    float64          `json:"longestSilenceMicros,omitempty"` // of an open loop: the longest time without a reply on any connection
 	ClientCPU  float64          `json:"clientCPUMicrosPerOp"`
 	LastEvent  *Latency         `json:"lastEventMicros,omitempty"` // Watch: the last event of each round
 	// Of the servers whose pids were given, added up.
@@ -86,6 +87,9 @@ func runRequests(ctx context.Context, cfg *Config) (*Result, error) {
 	lanes := make([]*lane, len(conns))
 	for i, c := range conns {
 		lanes[i] = &lane{id: i, cfg: cfg, clock: m.clock, c: c, data: payload(cfg.Size), keys: cfg.Root + "/k", parent: cfg.Root + "/c"}
+		if cfg.Rate > 0 {
+			lanes[i].silence = &m.silence
+		}
 		if cfg.Count > 0 {
 			lanes[i].want = share(cfg.Count, i, len(conns))
 		}
@@ -104,6 +108,7 @@ func runRequests(ctx context.Context, cfg *Config) (*Result, error) {
 	if err := res.collect(ctx, lanes); err != nil {
 		return nil, err
 	}
+	res.Silence = micros(time.Duration(m.silence.longest.Load()))
 	if cfg.Keep {
 		return res, nil
 	}

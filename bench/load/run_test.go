@@ -133,6 +133,7 @@ func TestTheOpenLoopCountsFromWhenARequestWasDue(t *testing.T) {
 	cancel()
 	require.NoError(t, <-ended)
 	require.Greater(t, res.Hist.Quantile(0.75), pause/4, "half of the requests were due while nothing was answered")
+	require.GreaterOrEqual(t, res.Silence, 1e6*(pause/2).Seconds(), "no reply came in all that time")
 }
 
 // A server that takes less than is due leaves requests without an answer; they count with the time that they have waited.
