@@ -116,7 +116,7 @@ func (c Config) withDefaults() Config {
 	def(&c.MaxClientCnxns, 60)
 	def(&c.MaxHandshaking, 4096)
 	def(&c.MaxFrame, proto.DefaultMaxFrame)
-	def(&c.GlobalOutstanding, 1000)
+	def(&c.GlobalOutstanding, 400)
 	def(&c.MaxInFlight, 1000)
 	def(&c.OutstandingBytes, 8<<20)
 	def(&c.MaxUnsent, 16<<20)

@@ -61,7 +61,7 @@ const juteMaxBuffer = 0xfffff
 
 func defaultZooConfig() *zooConfig {
 	return &zooConfig{ClientPort: 2181, TickTime: 3 * time.Second, InitLimit: 10, SyncLimit: 5, SnapCount: 100_000, SnapSizeKiB: 4 << 20,
-		MaxClientCnxns: 60, JuteMaxBuffer: juteMaxBuffer, FadeEvery: time.Minute, FadePerMinute: 10_000, GlobalOutstanding: 1000, RetainSnaps: 3, ZKD: map[string]string{}, Given: map[string]string{}}
+		MaxClientCnxns: 60, JuteMaxBuffer: juteMaxBuffer, FadeEvery: time.Minute, FadePerMinute: 10_000, GlobalOutstanding: 400, RetainSnaps: 3, ZKD: map[string]string{}, Given: map[string]string{}}
 }
 
 // ignoredKeys are keys that Apache ZooKeeper knows and zkd does not need; each warns once. A trailing * stands for any rest.
