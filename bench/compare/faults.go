@@ -293,5 +293,6 @@ func (r *runner) readsBesideWrites(ctx context.Context) (reads, writes *load.Res
 func (r *runner) openLoop(ctx context.Context, workload string, conns int, rate float64) (*load.Result, error) {
 	cfg := r.loadConfig(workload, conns, 1)
 	cfg.Duration, cfg.Rate, cfg.Root = max(6*r.o.duration, 10*time.Second), rate, "/beside-"+workload
+	cfg.Keep = false // another loop comes
 	return load.Run(ctx, cfg)
 }
