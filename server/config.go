@@ -50,7 +50,7 @@ type Config struct {
 	// MaxFrame is jute.maxbuffer, the longest frame from a client in bytes. Default 1048575, at least 1024, at most 256 MiB.
 	MaxFrame int
 	// GlobalOutstanding is how many writes may be under way before connections that wait for an answer are no longer read.
-	// Default 1000.
+	// Default 400 (ADR 0022).
 	GlobalOutstanding int
 	// MaxInFlight is how many requests of one connection may wait before it is no longer read. Default 1000, at least 1.
 	MaxInFlight int

@@ -153,7 +153,7 @@ func (l *lane) take(now time.Duration) (n int, err error) {
 	}
 	if n > 0 {
 		l.last = now
-		if counts && l.silence != nil {
+		if l.silence != nil && now >= l.clock.begin { // also behind the end, so that a silence which lasts beyond it counts
 			l.silence.heard(now)
 		}
 		l.head.Store(head)
@@ -191,6 +191,7 @@ func endSender(stop *atomic.Bool, over <-chan error) error {
 // giveUp counts what was due in time and has no answer with the time that it has waited.
 func (l *lane) giveUp() {
 	now := l.clock.now()
+	l.silence.heard(now)
 	for at := l.head.Load(); at < l.tail.Load(); at++ {
 		if due := l.sent[int(at)&(len(l.sent)-1)]; due >= 0 && due < l.clock.end {
 			l.hist.Record(now - due)
