@@ -65,18 +65,25 @@ func (t *Tree) GetBytes(path []byte) *Node {
 	return t.nodes.getBytes(path)
 }
 
+// Pivot is memory that a listing works in. It may be used again, by one listing at a time.
+type Pivot struct{ node Node }
+
 // Children calls yield for each child of n in the order of their names until it returns false. It changes a tree that is not settled.
-func (t *Tree) Children(n *Node, yield func(child *Node) bool) {
+func (t *Tree) Children(n *Node, yield func(child *Node) bool) { t.ChildrenWith(new(Pivot), n, yield) }
+
+// ChildrenWith is Children without allocating.
+func (t *Tree) ChildrenWith(p *Pivot, n *Node, yield func(child *Node) bool) {
 	left := n.numChildren
 	if left == 0 {
 		return
 	}
 	t.Settle(nil)
-	from := Node{payload: n.payload, pathLen: n.pathLen, parentLen: n.pathLen} // a child without a name comes before all others
-	t.order.from(&from, func(child *Node) bool {
+	p.node.payload, p.node.pathLen, p.node.parentLen = n.payload, n.pathLen, n.pathLen // a child without a name comes before all others
+	t.order.from(&p.node, func(child *Node) bool {
 		left--
 		return yield(child) && left > 0
 	})
+	p.node = Node{} // what it points to may be garbage soon
 }
 
 // Descendants counts the nodes below n.

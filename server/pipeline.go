@@ -253,7 +253,7 @@ func (c *conn) read(e *entry) {
 	if e.op == proto.OpGetEphemerals {
 		out, code = m.ReadEphemerals(c.session, e.body, out)
 	} else {
-		out, w, code = m.Read(e.op, e.body, e.ids, out)
+		out, w, code = m.Read(e.op, e.body, e.ids, out, &c.pivot)
 	}
 	zxid := m.LastZxid()
 	h := proto.ReplyHeader{Xid: e.xid, Zxid: int64(zxid), Err: code}

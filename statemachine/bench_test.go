@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/zkd-project/zkd/datatree"
 	"github.com/zkd-project/zkd/proto"
 	"github.com/zkd-project/zkd/txn"
 )
@@ -44,7 +45,7 @@ func BenchmarkRead(b *testing.B) {
 			var dst []byte
 			for i := 0; b.Loop(); i++ {
 				var code proto.ErrCode
-				if dst, _, code = h.m.Read(op, payloads[i&(1<<14-1)], anyone, dst[:0]); code != proto.OK {
+				if dst, _, code = h.m.Read(op, payloads[i&(1<<14-1)], anyone, dst[:0], nil); code != proto.OK {
 					b.Fatal(code)
 				}
 			}
@@ -67,9 +68,10 @@ func BenchmarkList(b *testing.B) {
 	}
 	b.ReportAllocs()
 	var dst []byte
+	var pivot datatree.Pivot
 	for i := 0; b.Loop(); i++ {
 		var code proto.ErrCode
-		if dst, _, code = h.m.Read(proto.OpGetChildren2, payloads[i*389%parents], anyone, dst[:0]); code != proto.OK {
+		if dst, _, code = h.m.Read(proto.OpGetChildren2, payloads[i*389%parents], anyone, dst[:0], &pivot); code != proto.OK {
 			b.Fatal(code)
 		}
 	}

@@ -197,7 +197,7 @@ func prepareAlone(t *testing.T, op int32, payload []byte) {
 		require.NoError(t, err)
 	}
 	require.Equal(t, h.m.Digest(), follower.Digest())
-	out, _, code := h.m.Read(proto.Op(op), payload, anyone, nil)
+	out, _, code := h.m.Read(proto.Op(op), payload, anyone, nil, nil)
 	// Only a multiRead has a body beside an error: the results so far.
 	require.True(t, code == proto.OK || len(out) == 0 || proto.Op(op) == proto.OpMultiRead)
 }
@@ -224,7 +224,7 @@ func TestSnapshotIsWrittenWhileTheMachineGoesOn(t *testing.T) {
 	go func() {
 		defer close(read)
 		for range 2000 {
-			h.m.Read(proto.OpGetChildren, (&proto.PathWatchRequest{Path: "/v"}).Append(nil), anyone, nil)
+			h.m.Read(proto.OpGetChildren, (&proto.PathWatchRequest{Path: "/v"}).Append(nil), anyone, nil, nil)
 			h.m.SessionTimeout(alice)
 		}
 	}()

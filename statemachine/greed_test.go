@@ -49,7 +49,7 @@ func TestMultiReadIsBounded(t *testing.T) {
 	for range 1000 {
 		ops = append(ops, proto.MultiOp{Op: proto.OpGetData, Request: &proto.PathWatchRequest{Path: "/big"}})
 	}
-	out, _, code := h.m.Read(proto.OpMultiRead, proto.AppendMulti(nil, ops), anyone, nil)
+	out, _, code := h.m.Read(proto.OpMultiRead, proto.AppendMulti(nil, ops), anyone, nil, nil)
 	require.Equal(t, proto.OK, code)
 	require.Less(t, len(out), maxMultiRead+2<<20)
 	results, err := proto.DecodeMultiResults(proto.NewReader(out))

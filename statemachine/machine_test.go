@@ -93,7 +93,7 @@ func TestTheMostOrdinaryWriteAndRead(t *testing.T) {
 	res := h.ask(proto.OpCreate, create("/v", 0))
 	require.Equal(t, proto.OK, res.Err)
 	require.Equal(t, "/v", proto.NewReader(res.AppendReply(nil)).String())
-	out, w, code := h.m.Read(proto.OpGetData, (&proto.PathWatchRequest{Path: "/v", Watch: true}).Append(nil), anyone, nil)
+	out, w, code := h.m.Read(proto.OpGetData, (&proto.PathWatchRequest{Path: "/v", Watch: true}).Append(nil), anyone, nil, nil)
 	require.Equal(t, proto.OK, code)
 	require.Equal(t, WatchIntent{WatchData, "/v"}, w)
 	require.Equal(t, "x", string(proto.NewReader(out).Buffer()))

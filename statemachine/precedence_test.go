@@ -32,7 +32,7 @@ func scene(tb testing.TB, cfg Config) *history {
 }
 
 func (h *history) read(op proto.Op, q proto.Record, ids ...proto.ID) ([]byte, WatchIntent, proto.ErrCode) {
-	return h.m.Read(op, q.Append(nil), append(anyone[:1:1], ids...), nil)
+	return h.m.Read(op, q.Append(nil), append(anyone[:1:1], ids...), nil, nil)
 }
 
 func TestCreateRows(t *testing.T) {
@@ -158,7 +158,7 @@ func TestRow46TruncatedBodies(t *testing.T) {
 	for _, op := range []proto.Op{proto.OpGetData, proto.OpExists, proto.OpGetACL, proto.OpGetChildren, proto.OpGetChildren2,
 		proto.OpGetAllChildrenNumber, proto.OpMultiRead} {
 		for _, payload := range [][]byte{{0, 0, 0}, {0xff, 0xff, 0xff, 0xff, 0}} { // the second is a null path
-			_, w, code := h.m.Read(op, payload, anyone, nil)
+			_, w, code := h.m.Read(op, payload, anyone, nil, nil)
 			require.Equal(t, proto.ErrMarshalling, code, "%v", op)
 			require.Zero(t, w)
 		}
@@ -405,7 +405,7 @@ func TestRow71MultiRead(t *testing.T) {
 		{Op: proto.OpGetData, Request: &proto.PathWatchRequest{Path: "/v/none"}},
 		{Op: proto.OpGetChildren, Request: &proto.PathWatchRequest{Path: "/v/kid"}},
 	})
-	out, w, code := h.m.Read(proto.OpMultiRead, payload, anyone, nil)
+	out, w, code := h.m.Read(proto.OpMultiRead, payload, anyone, nil, nil)
 	require.Equal(t, proto.OK, code)
 	require.Zero(t, w)
 	got, err := proto.DecodeMultiResults(proto.NewReader(out))
@@ -418,7 +418,7 @@ func TestRow71MultiRead(t *testing.T) {
 		{Op: proto.OpGetChildren, Children: []string{"x"}},
 	}, got)
 	_, _, code = h.m.Read(proto.OpMultiRead, proto.AppendMulti(nil, []proto.MultiOp{
-		{Op: proto.OpDelete, Request: &proto.DeleteRequest{Path: "/v"}}}), anyone, nil)
+		{Op: proto.OpDelete, Request: &proto.DeleteRequest{Path: "/v"}}}), anyone, nil, nil)
 	require.Equal(t, proto.ErrMarshalling, code, "row 70")
 }
 

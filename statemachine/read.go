@@ -29,11 +29,11 @@ type WatchIntent struct {
 // Read answers a read for a connection with the given ids: the reply's record, without the header, is appended to dst. If the
 // code is not OK nothing is appended, but see readMulti; a watch may have to be registered even so. It answers exists, getData, getACL,
 // getChildren, getChildren2, getAllChildrenNumber, multiRead and whoAmI; ErrUnimplemented for any other op. It may run beside
-// other reads and beside Prepare, not beside Apply.
-func (m *Machine) Read(op proto.Op, payload []byte, ids []proto.ID, dst []byte) ([]byte, WatchIntent, proto.ErrCode) {
+// other reads and beside Prepare, not beside Apply. A listing works in pivot; nil: in memory of its own.
+func (m *Machine) Read(op proto.Op, payload []byte, ids []proto.ID, dst []byte, pivot *datatree.Pivot) ([]byte, WatchIntent, proto.ErrCode) {
 	switch op {
 	case proto.OpGetData, proto.OpGetChildren, proto.OpGetChildren2:
-		return m.readNode(op, payload, ids, dst)
+		return m.readNode(op, payload, ids, dst, pivot)
 	case proto.OpExists:
 		return m.readExists(payload, ids, dst)
 	}
@@ -65,7 +65,7 @@ func intent(kind WatchKind, payload []byte) WatchIntent {
 	return WatchIntent{Kind: kind, Path: proto.NewReader(payload).String()}
 }
 
-func (m *Machine) readNode(op proto.Op, payload []byte, ids []proto.ID, dst []byte) ([]byte, WatchIntent, proto.ErrCode) {
+func (m *Machine) readNode(op proto.Op, payload []byte, ids []proto.ID, dst []byte, pivot *datatree.Pivot) ([]byte, WatchIntent, proto.ErrCode) {
 	var w WatchIntent
 	path, watch, ok := pathWatch(payload)
 	if !ok {
@@ -84,9 +84,9 @@ func (m *Machine) readNode(op proto.Op, payload []byte, ids []proto.ID, dst []by
 		kind = WatchData
 		dst = appendStat(n.AppendData(dst), n)
 	case proto.OpGetChildren:
-		dst = m.appendChildren(dst, n)
+		dst = m.appendChildren(dst, n, pivot)
 	case proto.OpGetChildren2:
-		dst = appendStat(m.appendChildren(dst, n), n)
+		dst = appendStat(m.appendChildren(dst, n, pivot), n)
 	}
 	if watch {
 		w = intent(kind, payload)
@@ -124,12 +124,15 @@ func appendStat(dst []byte, n *datatree.Node) []byte {
 	return s.Append(dst)
 }
 
-func (m *Machine) appendChildren(dst []byte, n *datatree.Node) []byte {
+func (m *Machine) appendChildren(dst []byte, n *datatree.Node, pivot *datatree.Pivot) []byte {
 	dst = proto.AppendInt32(dst, n.NumChildren())
 	if n.NumChildren() == 0 {
 		return dst
 	}
-	m.tree.Children(n, func(child *datatree.Node) bool {
+	if pivot == nil {
+		pivot = new(datatree.Pivot)
+	}
+	m.tree.ChildrenWith(pivot, n, func(child *datatree.Node) bool {
 		dst = proto.AppendString(dst, child.Name())
 		return true
 	})

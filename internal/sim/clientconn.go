@@ -143,7 +143,7 @@ func (c *clientConn) advance() {
 			c.reply(r.o, outcome{zxid: zxid})
 			continue
 		}
-		body, watch, code := c.e.machine.Read(r.o.kind, r.o.payload, nil, nil)
+		body, watch, code := c.e.machine.Read(r.o.kind, r.o.payload, nil, nil, nil)
 		c.register(watch)
 		c.reply(r.o, outcome{zxid: zxid, err: code, body: body, lie: c.e.n.w.checks.book(c.e.n).lied})
 	}
