@@ -12,6 +12,7 @@
 // so a znode does not keep the frame alive that it came in.
 //
 // While a start replays its log the order is postponed: new nodes lie aside until Settle, or whoever needs the order first, puts them in (ADR 0016).
+// Settle may have the B-tree filled on the side, while the tree serves; lists and images wait for it (ADR 0023).
 //
 // Invariants:
 //

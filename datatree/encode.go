@@ -38,9 +38,9 @@ type Image struct {
 	digest uint64
 }
 
-// Clone takes an image in constant time, unless the tree is not settled. The goroutine that changes the tree calls it; reads may go on beside it.
+// Clone takes an image in constant time, unless the tree is not settled or its order still being filled. Nobody may read the tree meanwhile.
 func (t *Tree) Clone() *Image {
-	t.Settle(nil)
+	t.Settle(nil, nil)
 	t.imaged = t.changed
 	if mutant.On("D3") {
 		return &Image{order: t.order, digest: t.digest}
@@ -49,7 +49,7 @@ func (t *Tree) Clone() *Image {
 }
 
 // Len is the number of nodes.
-func (i *Image) Len() int { return i.order.Len() }
+func (i *Image) Len() int { return i.order.len() }
 
 // Digest is the tree's digest at that moment.
 func (i *Image) Digest() uint64 { return i.digest }

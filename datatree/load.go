@@ -203,11 +203,13 @@ func (l *Loader) Tree() (*Tree, error) {
 func (l *Loader) join() error {
 	var last *Node
 	count := 0
+	starts := make([]int, len(l.batches))
 	t := l.tree
-	for _, b := range l.batches {
+	for i, b := range l.batches {
 		if b.err != nil {
 			return b.err
 		}
+		starts[i] = count
 		if len(b.nodes) == 0 {
 			continue
 		}
@@ -227,10 +229,8 @@ func (l *Loader) join() error {
 	if last == nil {
 		return fmt.Errorf("%w: no root", ErrEncoding)
 	}
-	t.later = postponed{on: true, base: make([]*Node, 0, count)}
-	for _, b := range l.batches {
-		t.later.base = append(t.later.base, b.nodes...)
-	}
+	t.later = postponed{on: true, base: make([]*Node, count)}
+	l.run(len(l.batches), func(i int) { copy(t.later.base[starts[i]:], l.batches[i].nodes) })
 	t.nodes.load(l.batches, count, l.run)
 	return nil
 }

@@ -1,14 +1,23 @@
 package datatree
 
-import "github.com/google/btree"
+import (
+	"slices"
+
+	"github.com/google/btree"
+)
 
 // degree of the B-tree: wide nodes keep the tree flat (four levels at a million znodes) and its overhead at two words a znode.
 const degree = 32
 
 // order has the nodes by parent, then by name. Its images share what neither has changed.
+//
+// It may still be filled on the side (build). What is put and removed meanwhile lies aside until then; a listing waits for the end, and reads
+// both.
 type order struct {
-	*btree.BTreeG[*Node]
-	rank *rank
+	tree  *btree.BTreeG[*Node]
+	rank  *rank
+	ended func(wait bool) bool // whether build has ended, or waits for it; nil: it has, and late is empty
+	late  []*Node              // what was put since, and what was removed, marked, in this sequence
 }
 
 // rank compares nodes for the B-tree.
@@ -18,7 +27,7 @@ type rank struct {
 
 func newOrder() order {
 	r := &rank{}
-	return order{btree.NewG(degree, r.before), r}
+	return order{tree: btree.NewG(degree, r.before), rank: r}
 }
 
 func (r *rank) before(a, b *Node) bool {
@@ -29,25 +38,131 @@ func (r *rank) before(a, b *Node) bool {
 }
 
 // clone returns an image in constant time.
-func (o order) clone() order { return order{o.Clone(), o.rank} }
+func (o *order) clone() order {
+	o.catchUp()
+	return order{tree: o.tree.Clone(), rank: o.rank}
+}
+
+func (o *order) len() int {
+	o.catchUp()
+	return o.tree.Len()
+}
 
 // put enters n, in the place of a node of the same path if there is one.
-func (o order) put(n *Node) { o.ReplaceOrInsert(n) }
+func (o *order) put(n *Node) {
+	if o.filling() {
+		o.late = append(o.late, n)
+		return
+	}
+	o.tree.ReplaceOrInsert(n)
+}
 
-// remove takes the node with n's path out, if it is there.
-func (o order) remove(n *Node) { o.Delete(n) }
-
-// from calls yield for each node from key on, in order, until it returns false.
-func (o order) from(key *Node, yield func(n *Node) bool) { o.AscendGreaterOrEqual(key, yield) }
+// remove takes the node with n's path out, if it is there. n is of no use to anybody else any more.
+func (o *order) remove(n *Node) {
+	if o.filling() {
+		n.numChildren = removedMark
+		o.late = append(o.late, n)
+		return
+	}
+	o.tree.Delete(n)
+}
 
 // all calls yield for each node, in order, until it returns false.
-func (o order) all(yield func(n *Node) bool) { o.Ascend(yield) }
+func (o *order) all(yield func(n *Node) bool) {
+	o.catchUp()
+	o.tree.Ascend(yield)
+}
 
-// build makes an empty order one of nodes that are in order already.
-func (o order) build(sorted []*Node) {
-	for _, n := range sorted {
-		o.rank.last = n
-		o.ReplaceOrInsert(n)
+// from calls yield for each node from key on, in order, until it returns false. Unlike the others it changes nothing.
+func (o *order) from(key *Node, yield func(n *Node) bool) {
+	if o.ended == nil {
+		o.tree.AscendGreaterOrEqual(key, yield)
+		return
 	}
-	o.rank.last = nil
+	o.ended(true)
+	o.fromBoth(key, yield)
+}
+
+// fromBoth is from while some came late.
+func (o *order) fromBoth(key *Node, yield func(n *Node) bool) {
+	late := o.lateFrom(key)
+	more := true
+	o.tree.AscendGreaterOrEqual(key, func(n *Node) bool {
+		for more && len(late) > 0 && before(late[0], n) {
+			more = late[0].numChildren == removedMark || yield(late[0])
+			late = late[1:]
+		}
+		if more && len(late) > 0 && !before(n, late[0]) { // the same path
+			n, late = late[0], late[1:]
+		}
+		more = more && (n.numChildren == removedMark || yield(n))
+		return more
+	})
+	for ; more && len(late) > 0; late = late[1:] {
+		more = late[0].numChildren == removedMark || yield(late[0])
+	}
+}
+
+// lateFrom returns what came late from key on: of each path the last, in order.
+func (o *order) lateFrom(key *Node) []*Node {
+	last := map[string]*Node{}
+	for _, n := range o.late {
+		if !before(n, key) {
+			last[n.Path()] = n
+		}
+	}
+	late := make([]*Node, 0, len(last))
+	for _, n := range last {
+		late = append(late, n)
+	}
+	slices.SortFunc(late, func(a, b *Node) int {
+		if before(a, b) {
+			return -1
+		}
+		return 1
+	})
+	return late
+}
+
+// build makes an empty order one of nodes that are in order already. It looks at no node, so they may change meanwhile. aside starts its
+// argument and returns what tells, or with wait waits, whether it has ended; nil: build returns when all is done.
+func (o *order) build(sorted []*Node, aside func(do func()) (ended func(wait bool) bool)) {
+	tree, rank := o.tree, o.rank
+	fill := func() {
+		for _, n := range sorted {
+			rank.last = n
+			tree.ReplaceOrInsert(n)
+		}
+		rank.last = nil
+	}
+	if aside == nil {
+		fill()
+		return
+	}
+	o.ended = aside(fill)
+}
+
+// filling reports whether build goes on; if not, all that came late is in its place.
+func (o *order) filling() bool {
+	if o.ended != nil && !o.ended(false) {
+		return true
+	}
+	o.catchUp()
+	return false
+}
+
+// catchUp waits for build's end and puts what came late in its place.
+func (o *order) catchUp() {
+	if o.ended == nil {
+		return
+	}
+	o.ended(true)
+	for _, n := range o.late {
+		if n.numChildren == removedMark {
+			o.tree.Delete(n)
+		} else {
+			o.tree.ReplaceOrInsert(n)
+		}
+	}
+	o.ended, o.late = nil, nil
 }

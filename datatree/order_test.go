@@ -50,7 +50,7 @@ func TestOrderModel(t *testing.T) {
 			o.remove(n)
 			delete(model, n.Path())
 		}
-		require.Equal(t, len(model), o.Len())
+		require.Equal(t, len(model), o.len())
 		if step%997 == 0 {
 			want := sorted()
 			require.Equal(t, want, collect(o))
@@ -75,7 +75,7 @@ func TestOrderModel(t *testing.T) {
 		o.remove(n)
 	}
 	require.Empty(t, collect(o))
-	require.Zero(t, o.Len())
+	require.Zero(t, o.len())
 	o.put(orderNode("/p0"))
 	require.Len(t, collect(o), 1)
 }
@@ -88,14 +88,14 @@ func TestOrderBuild(t *testing.T) {
 			nodes = append(nodes, orderNode(fmt.Sprintf("/n%06d", i)))
 		}
 		o := newOrder()
-		o.build(nodes)
+		o.build(nodes, nil)
 		require.Equal(t, nodes, collect(o))
-		require.Equal(t, size, o.Len())
+		require.Equal(t, size, o.len())
 		image := o.clone()
 		for i := range size {
 			o.put(orderNode(fmt.Sprintf("/n%06d-", i)))
 		}
-		require.Equal(t, 2*size, o.Len())
+		require.Equal(t, 2*size, o.len())
 		require.Equal(t, nodes, collect(image))
 	}
 }

@@ -15,6 +15,8 @@ type postponed struct {
 	base  []*Node // in order; removed ones are among them, marked
 	fresh []*Node // entered since, in no order; likewise
 
+	removed bool // there are marked ones
+
 	// Nodes that were entered or changed since they were last in the digest. Those among them that were removed are marked, or not in it.
 	unsummed []*Node
 }
@@ -27,14 +29,15 @@ func (t *Tree) Postpone() {
 	if t.later.on {
 		return
 	}
-	t.later = postponed{on: true, base: make([]*Node, 0, t.order.Len())}
+	t.later = postponed{on: true, base: make([]*Node, 0, t.order.len())}
 	t.order.all(func(n *Node) bool { t.later.base = append(t.later.base, n); return true })
 	t.order = newOrder()
 }
 
 // Settle puts everything into the order. Nobody may read the tree meanwhile. run calls its second argument for 0 to n-1, perhaps side by side;
-// nil: one after the other.
-func (t *Tree) Settle(run func(n int, do func(i int))) {
+// nil: one after the other. With aside, which starts its argument and returns what tells, or with wait waits, whether it has ended, the last and longest part may
+// go on when Settle has returned: a listing or an image waits for it.
+func (t *Tree) Settle(run func(n int, do func(i int)), aside func(do func()) (ended func(wait bool) bool)) {
 	if !t.later.on {
 		return
 	}
@@ -43,8 +46,11 @@ func (t *Tree) Settle(run func(n int, do func(i int))) {
 	}
 	t.sumUp(run)
 	base, fresh := t.later.base, t.later.fresh
+	if t.later.removed {
+		base = slices.DeleteFunc(base, func(n *Node) bool { return n.numChildren == removedMark })
+	}
 	t.later = postponed{}
-	t.order.build(merge(base, sortNodes(fresh, run)))
+	t.order.build(merge(base, sortNodes(fresh, run)), aside)
 }
 
 // leaveDigest takes a node that is about to change or go out of the digest; while the order is postponed, it comes back at the end only.
@@ -155,10 +161,8 @@ func sortSiblings(s []keyed) {
 	})
 }
 
-// merge joins base, without those that were removed, and fresh, which has none of them. Fresh nodes come in runs that have no node of base
-// among them, or few.
+// merge joins base and fresh, both in order. Fresh nodes come in runs that have no node of base among them, or few.
 func merge(base, fresh []*Node) []*Node {
-	base = slices.DeleteFunc(base, func(n *Node) bool { return n.numChildren == removedMark })
 	if len(fresh) == 0 {
 		return base
 	}

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/zkd-project/zkd/proto"
@@ -108,7 +109,7 @@ func TestPostponedIsTheSame(t *testing.T) {
 			h.step(t, plain, late)
 		}
 		require.True(t, late.later.on)
-		late.Settle(sideBySide)
+		late.Settle(sideBySide, nil)
 		require.False(t, late.later.on)
 		requireSame(t, plain, late)
 
@@ -118,7 +119,7 @@ func TestPostponedIsTheSame(t *testing.T) {
 			h.step(t, plain, loaded)
 		}
 		require.True(t, loaded.later.on)
-		loaded.Settle(sideBySide)
+		loaded.Settle(sideBySide, nil)
 		requireSame(t, plain, loaded)
 		for range 200 {
 			h.step(t, plain, loaded)
@@ -163,4 +164,68 @@ func TestRememberedParentIsNoOldOne(t *testing.T) {
 	require.Equal(t, []string{"c"}, w.children("/p"))
 	require.EqualValues(t, 1, w.stat("/p").NumChildren)
 	require.Equal(t, before, blocks(t, image))
+}
+
+// While the order is filled on the side, the tree changes as ever; what lists waits, and finds what came before and what came since, by
+// itself or when all is in its place.
+func TestOrderFilledAside(t *testing.T) {
+	for seed := range int64(20) {
+		plain := New()
+		h := &history{rnd: rand.New(rand.NewSource(seed))}
+		for range 1000 {
+			h.step(t, plain)
+		}
+		got := loadSideBySide(t, plain.Clone())
+		for range 300 { // as a log's records would
+			h.step(t, plain, got)
+		}
+		fill := make(chan struct{})
+		got.Settle(sideBySide, func(do func()) func(wait bool) bool {
+			end := make(chan struct{})
+			go func() {
+				<-fill
+				do()
+				close(end)
+			}()
+			return func(wait bool) bool {
+				if wait {
+					<-end
+				}
+				select {
+				case <-end:
+					return true
+				default:
+					return false
+				}
+			}
+		})
+		for range 300 { // nobody has begun to fill: this ends all the same
+			h.step(t, plain, got)
+		}
+		require.Equal(t, plain.Digest(), got.Digest())
+		require.Empty(t, got.order.tree.Len())
+		require.NotEmpty(t, got.order.late)
+
+		var readers sync.WaitGroup
+		for range 2 {
+			readers.Go(func() {
+				for n := range nodesOf(plain) {
+					assert.Equal(t, childrenOf(plain, n), childrenOf(got, got.Get(n.Path())), "seed %d, %s", seed, n.Path())
+				}
+			})
+		}
+		close(fill)
+		readers.Wait()
+		require.NotEmpty(t, got.order.late, "readers change nothing")
+		for range 200 {
+			h.step(t, plain, got)
+		}
+		require.Empty(t, got.order.late)
+		requireSame(t, plain, got)
+	}
+}
+
+func childrenOf(t *Tree, n *Node) (paths []string) {
+	t.Children(n, func(child *Node) bool { paths = append(paths, child.Path()); return true })
+	return paths
 }

@@ -77,7 +77,7 @@ func (t *Tree) ChildrenWith(p *Pivot, n *Node, yield func(child *Node) bool) {
 	if left == 0 {
 		return
 	}
-	t.Settle(nil)
+	t.Settle(nil, nil)
 	p.node.payload, p.node.pathLen, p.node.parentLen = n.payload, n.pathLen, n.pathLen // a child without a name comes before all others
 	t.order.from(&p.node, func(child *Node) bool {
 		left--
@@ -184,7 +184,7 @@ func (t *Tree) remove(n *Node) {
 	t.leaveDigest(n)
 	t.nodes.remove(n)
 	if t.later.on {
-		n.numChildren = removedMark
+		n.numChildren, t.later.removed = removedMark, true
 	} else {
 		t.order.remove(n)
 	}

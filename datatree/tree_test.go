@@ -474,5 +474,5 @@ func FuzzLoader(f *testing.F) {
 
 // nodesOf yields the nodes in order.
 func nodesOf(t *Tree) func(yield func(n *Node) bool) {
-	return func(yield func(n *Node) bool) { t.Settle(nil); t.order.all(yield) }
+	return func(yield func(n *Node) bool) { t.Settle(nil, nil); t.order.all(yield) }
 }

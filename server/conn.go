@@ -8,8 +8,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/zkd-project/zkd/datatree"
 	"github.com/zkd-project/zkd/proto"
+	"github.com/zkd-project/zkd/statemachine"
 	"github.com/zkd-project/zkd/txn"
 )
 
@@ -69,7 +69,7 @@ type conn struct {
 	dirty     bool   // in Replica.dirty; guarded by Replica.mu held for writing
 	traffic   traffic
 	portion   portion
-	pivot     datatree.Pivot
+	pivot     statemachine.Pivot
 
 	watching  map[uint32]struct{} // the watched paths; guarded by watchTable.mu
 	watcher   uint32              // this connection in the table, 0 before its first watch; guarded by watchTable.mu

@@ -294,7 +294,11 @@ func (r *Replica) wake(applied txn.Zxid) {
 }
 
 // Snapshot returns the state as it is, in constant time; any goroutine may write it out.
-func (r *Replica) Snapshot() io.WriterTo { return r.machine.Snapshot() }
+func (r *Replica) Snapshot() io.WriterTo {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.machine.Snapshot()
+}
 
 // Restore replaces the state by a snapshot's, which must reach to the end of from; on an error the state is as it was. Connections that were held are closed: the events between are not known.
 func (r *Replica) Restore(from io.Reader) error {

@@ -8,7 +8,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/zkd-project/zkd/datatree"
 	"github.com/zkd-project/zkd/proto"
 	"github.com/zkd-project/zkd/txn"
 )
@@ -68,7 +67,7 @@ func BenchmarkList(b *testing.B) {
 	}
 	b.ReportAllocs()
 	var dst []byte
-	var pivot datatree.Pivot
+	var pivot Pivot
 	for i := 0; b.Loop(); i++ {
 		var code proto.ErrCode
 		if dst, _, code = h.m.Read(proto.OpGetChildren2, payloads[i*389%parents], anyone, dst[:0], &pivot); code != proto.OK {

@@ -23,6 +23,10 @@ type Config struct {
 	// Parallel calls do for 0 to n-1, side by side where it can, and returns when all are done; nil: one after the other. The state does
 	// not depend on it.
 	Parallel func(n int, do func(i int))
+
+	// Aside starts do and returns at once; ended tells whether do has ended, or with wait waits for it, whoever calls it and however often.
+	// nil: what would be done aside is done at once. The state does not depend on it.
+	Aside func(do func()) (ended func(wait bool) bool)
 }
 
 // Machine is the replicated state of one server. See the package for who may call what.
@@ -54,9 +58,10 @@ func (m *Machine) showConfig() {
 // Postpone begins a replay: what only lists of children and snapshots need is left out until Settle, or until one is asked for.
 func (m *Machine) Postpone() { m.tree.Postpone() }
 
-// Settle ends what Postpone or Restore began. Nobody may read beside it.
+// Settle ends what Postpone or Restore began. Nobody may read beside it. With Config.Aside the order of the znodes may not be there yet
+// when it returns; lists and snapshots wait for it.
 func (m *Machine) Settle() {
-	m.tree.Settle(m.cfg.Parallel)
+	m.tree.Settle(m.cfg.Parallel, m.cfg.Aside)
 	m.spare = nil
 	if m.marks.last() < m.zxid {
 		m.marks.add(m.zxid, m.tree.Digest())

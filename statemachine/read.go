@@ -26,11 +26,14 @@ type WatchIntent struct {
 	Path string // a copy
 }
 
+// Pivot is memory that reads work in, one at a time.
+type Pivot = datatree.Pivot
+
 // Read answers a read for a connection with the given ids: the reply's record, without the header, is appended to dst. If the
 // code is not OK nothing is appended, but see readMulti; a watch may have to be registered even so. It answers exists, getData, getACL,
 // getChildren, getChildren2, getAllChildrenNumber, multiRead and whoAmI; ErrUnimplemented for any other op. It may run beside
 // other reads and beside Prepare, not beside Apply. A listing works in pivot; nil: in memory of its own.
-func (m *Machine) Read(op proto.Op, payload []byte, ids []proto.ID, dst []byte, pivot *datatree.Pivot) ([]byte, WatchIntent, proto.ErrCode) {
+func (m *Machine) Read(op proto.Op, payload []byte, ids []proto.ID, dst []byte, pivot *Pivot) ([]byte, WatchIntent, proto.ErrCode) {
 	switch op {
 	case proto.OpGetData, proto.OpGetChildren, proto.OpGetChildren2:
 		return m.readNode(op, payload, ids, dst, pivot)
@@ -65,7 +68,7 @@ func intent(kind WatchKind, payload []byte) WatchIntent {
 	return WatchIntent{Kind: kind, Path: proto.NewReader(payload).String()}
 }
 
-func (m *Machine) readNode(op proto.Op, payload []byte, ids []proto.ID, dst []byte, pivot *datatree.Pivot) ([]byte, WatchIntent, proto.ErrCode) {
+func (m *Machine) readNode(op proto.Op, payload []byte, ids []proto.ID, dst []byte, pivot *Pivot) ([]byte, WatchIntent, proto.ErrCode) {
 	var w WatchIntent
 	path, watch, ok := pathWatch(payload)
 	if !ok {
@@ -124,13 +127,13 @@ func appendStat(dst []byte, n *datatree.Node) []byte {
 	return s.Append(dst)
 }
 
-func (m *Machine) appendChildren(dst []byte, n *datatree.Node, pivot *datatree.Pivot) []byte {
+func (m *Machine) appendChildren(dst []byte, n *datatree.Node, pivot *Pivot) []byte {
 	dst = proto.AppendInt32(dst, n.NumChildren())
 	if n.NumChildren() == 0 {
 		return dst
 	}
 	if pivot == nil {
-		pivot = new(datatree.Pivot)
+		pivot = new(Pivot)
 	}
 	m.tree.ChildrenWith(pivot, n, func(child *datatree.Node) bool {
 		dst = proto.AppendString(dst, child.Name())

@@ -57,6 +57,9 @@ func (w *window) room(n int64) {
 	w.buf = w.buf[:n]
 }
 
+// has reports whether the byte at off has been read and is still there.
+func (w *window) has(off int64) bool { return off >= w.at && off < w.at+int64(len(w.buf)) }
+
 // bytes returns n bytes at off; ok is false if the file is shorter.
 func (w *window) bytes(off, n int64) (b []byte, ok bool, err error) {
 	if off < 0 || n < 0 || off > w.limit-n {
@@ -232,7 +235,9 @@ func scanTail(w *window, generation uint64, off int64) (t tail, err error) {
 		}
 		step := int64(sectorBytes)
 		if bytes.Equal(b, zeros[:len(b)]) {
-			off += step
+			if off += step; !w.has(off) {
+				off = max(off, env.NextData(w.f, off)/sectorBytes*sectorBytes)
+			}
 			continue
 		}
 		t.garbage = off + int64(len(bytes.TrimRight(b, "\x00"))) - start

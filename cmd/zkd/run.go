@@ -80,7 +80,7 @@ func (c *zooConfig) serverConfig(clock env.Clock) server.Config {
 
 func (c *zooConfig) machineConfig(now time.Time) statemachine.Config {
 	return statemachine.Config{MaxTxnBytes: c.maxTxn(), SkipACL: c.SkipACL, ExtendedTypes: c.ExtendedTypes, EnforceQuota: c.EnforceQuota, LocalSessions: c.localSessions(),
-		Ensemble: c.ensembleText(), EnsembleMillis: now.UnixMilli(), Parallel: sideBySide}
+		Ensemble: c.ensembleText(), EnsembleMillis: now.UnixMilli(), Parallel: sideBySide, Aside: aside}
 }
 
 // localSessions: as in ZooKeeper, only members of an ensemble have them.

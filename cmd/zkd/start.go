@@ -29,6 +29,27 @@ func collectLater(start func()) {
 	}
 }
 
+// aside runs do on a goroutine of its own.
+func aside(do func()) (ended func(wait bool) bool) {
+	end := make(chan struct{})
+	go func() {
+		do()
+		close(end)
+	}()
+	return func(wait bool) bool {
+		if wait {
+			<-end
+			return true
+		}
+		select {
+		case <-end:
+			return true
+		default:
+			return false
+		}
+	}
+}
+
 // sideBySide calls do for 0 to n-1, on as many goroutines as there are processors, and returns when all calls have returned.
 func sideBySide(n int, do func(i int)) {
 	var next atomic.Int64

@@ -78,6 +78,15 @@ func WriteSync(f File, b []byte, off int64) error {
 	return f.Sync()
 }
 
+// NextData returns the first place from off on where something may have been written, if only zeros: all before it are zeros that are
+// read without looking at the device. off itself if f cannot tell; past the end if there is nothing more.
+func NextData(f io.ReaderAt, off int64) int64 {
+	if s, ok := f.(interface{ NextData(off int64) int64 }); ok {
+		return s.NextData(off)
+	}
+	return off
+}
+
 // Clock tells the time. Now never goes back and does not stop while the machine sleeps if that can be had; its zero is
 // arbitrary. Wall is the calendar's, for what people read and for znode times only.
 type Clock interface {

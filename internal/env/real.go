@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"net"
 	"os"
 	"path/filepath"
@@ -164,6 +165,18 @@ func (f osFile) Size() (int64, error) {
 		return 0, err
 	}
 	return st.Size(), nil
+}
+
+// NextData is for NextData.
+func (f osFile) NextData(off int64) int64 {
+	at, err := unix.Seek(int(f.Fd()), off, unix.SEEK_DATA)
+	switch {
+	case err == nil:
+		return at
+	case errors.Is(err, unix.ENXIO):
+		return math.MaxInt64
+	}
+	return off
 }
 
 func (f osFile) Allocate(size int64) error {

@@ -307,3 +307,33 @@ func usedCPU(b *testing.B) time.Duration {
 	require.NoError(b, unix.Getrusage(unix.RUSAGE_SELF, &ru))
 	return time.Duration(ru.Utime.Nano() + ru.Stime.Nano())
 }
+
+// What NextData steps over is zeros.
+func TestNextData(t *testing.T) {
+	f, err := OSDisk{}.Create(filepath.Join(t.TempDir(), "file"))
+	require.NoError(t, err)
+	defer f.Close()
+	const size = 8 << 20
+	require.NoError(t, f.Allocate(size))
+	for _, off := range []int64{0, 3 << 20, 3<<20 + 100_000, 6 << 20} {
+		_, err := f.WriteAt([]byte{1}, off+17)
+		require.NoError(t, err)
+	}
+	require.NoError(t, f.Sync())
+	var nexts []int64
+	for off := int64(0); off < size; off += pageBytes { // before it is read: what is in the page cache counts as written
+		nexts = append(nexts, min(NextData(f, off), size))
+	}
+	all := make([]byte, size)
+	_, err = f.ReadAt(all, 0)
+	require.NoError(t, err)
+	stepped := int64(0)
+	for i, next := range nexts {
+		off := int64(i) * pageBytes
+		require.GreaterOrEqual(t, next, off)
+		require.Empty(t, bytes.Trim(all[off:next], "\x00"))
+		stepped = max(stepped, next-off)
+	}
+	t.Log("steps over", stepped, "bytes at most")
+	require.Equal(t, int64(5), NextData(struct{ File }{f}, 5), "who cannot tell says so")
+}
