@@ -8,7 +8,8 @@
 // A clone of the order is an exact image of the tree at one zxid, taken in constant time and read without a lock while the tree goes
 // on. A Node that an image may hold is never changed: a change makes a new one that takes its place in index and order. A Node that is
 // younger than the newest image changes in place, which its own zxids tell; so between two snapshots a znode is copied once. A Node
-// owns one string, its path and then its data; changes of anything but the data share it. Nothing here aliases a transaction's data,
+// owns one string, its path and then its data; changes of anything but the data share it. Data that is set again at the same length takes the place of
+// the old, unless an image has that (ADR 0024): strings of data are good until the next change, those of paths for ever. Nothing here aliases a transaction's data,
 // so a znode does not keep the frame alive that it came in.
 //
 // While a start replays its log the order is postponed: new nodes lie aside until Settle, or whoever needs the order first, puts them in (ADR 0016).

@@ -2,7 +2,10 @@ package datatree
 
 import (
 	"fmt"
+	"math/rand"
+	"strings"
 	"testing"
+	"unsafe"
 
 	"github.com/stretchr/testify/require"
 
@@ -50,7 +53,7 @@ func TestAnImageKeepsWhatItHolds(t *testing.T) {
 	}
 }
 
-// Between two images only the first change of a znode copies it; the next allocates its new data and the event alone.
+// Between two images only the first change of a znode copies it, and only the first set has new memory for data that stays as long.
 func TestAllocationsOfASet(t *testing.T) {
 	w := newWorld(t)
 	w.create("/a", 0)
@@ -63,7 +66,69 @@ func TestAllocationsOfASet(t *testing.T) {
 	}
 	w.Clone()
 	set()
-	require.LessOrEqual(t, testing.AllocsPerRun(100, set), 1.0)
+	require.Zero(t, testing.AllocsPerRun(100, set))
+	length := 1024
+	require.LessOrEqual(t, testing.AllocsPerRun(100, func() {
+		length++
+		s.Data = s.Data[:0:0]
+		s.Data = append(s.Data, make([]byte, length)...)
+		set()
+	}), 3.0)
+}
+
+// Data that is set in place of the old is never an image's, whatever else changed the znode since the image was taken, and paths that somebody
+// keeps do not change with it.
+func TestDataInPlaceOfTheOld(t *testing.T) {
+	rnd := rand.New(rand.NewSource(3))
+	w := newWorld(t)
+	type taken struct {
+		image *Image
+		want  []byte
+	}
+	var images []taken
+	kept := map[string]string{}
+	inPlace := 0
+	for i := range 20 {
+		w.create(fmt.Sprintf("/n%d", i), 0)
+	}
+	for step := range 6000 {
+		path := fmt.Sprintf("/n%d", rnd.Intn(20))
+		n := w.Get(path)
+		kept[strings.Clone(path)] = n.Path()
+		switch rnd.Intn(10) {
+		case 0:
+			w.setACL(path)
+		case 1:
+			w.create(fmt.Sprintf("%s/c%d", path, step), 0)
+		case 2:
+			if rnd.Intn(10) == 0 {
+				image := w.Clone()
+				images = append(images, taken{image, blocks(t, image)})
+			}
+		default:
+			data := make([]byte, 8+rnd.Intn(2))
+			rnd.Read(data)
+			w.zxid++
+			was := unsafe.StringData(n.payload)
+			_, _, err := w.SetData(w.zxid, 1, &txn.SetData{Path: path, Data: data, Version: n.Version() + 1}, nil)
+			require.NoError(t, err)
+			got, null := w.Get(path).Data()
+			require.Equal(t, string(data), got)
+			require.False(t, null)
+			if was == unsafe.StringData(w.Get(path).payload) {
+				inPlace++
+			}
+		}
+	}
+	for _, i := range images {
+		require.Equal(t, i.want, blocks(t, i.image))
+	}
+	for path, held := range kept {
+		require.Equal(t, path, held)
+	}
+	require.Equal(t, digestByHand(w.Tree), w.Digest())
+	require.Greater(t, len(images), 20)
+	require.Greater(t, inPlace, 500)
 }
 
 func (w *world) setACL(path string) {

@@ -3,13 +3,14 @@ package datatree
 import (
 	"strings"
 
+	"github.com/zkd-project/zkd/internal/inplace"
 	"github.com/zkd-project/zkd/proto"
 	"github.com/zkd-project/zkd/txn"
 )
 
-// Node is one znode. One that an Image holds never changes again; any other changes in place with the tree, so whoever got it from a Tree
-// reads it only as long as nobody changes the tree, and keeps strings of it, not the node. It is laid out to fill the allocator's
-// class of 96 bytes.
+// Node is one znode. One that an Image holds never changes again; any other changes in place with the tree, its data too, so whoever got it
+// from a Tree reads it only as long as nobody changes the tree, and keeps of it no more than paths and names. It is laid out to fill the
+// allocator's class of 96 bytes.
 type Node struct {
 	payload             string // path, then data
 	pathLen             uint32 // beside the payload: who compares paths needs both
@@ -60,9 +61,14 @@ func nodeOf(payload string, pathLen int, null bool, acl *aclList) *Node {
 	return n
 }
 
-// setData gives n other data.
+// setData gives n other data: in the place of the old if it is as long and no image has it. An image's data was set before it, which mzxid
+// tells.
 func (t *Tree) setData(n *Node, data []byte) {
-	n.payload = newPayload(n.Path(), data)
+	if len(n.payload)-int(n.pathLen) == len(data) && n.mzxid > t.imaged {
+		inplace.Overwrite(n.payload, int(n.pathLen), data)
+	} else {
+		n.payload = newPayload(n.Path(), data)
+	}
 	n.parentLen &^= nullData
 	if data == nil {
 		n.parentLen |= nullData
@@ -93,7 +99,7 @@ func (n *Node) at() int { return int(n.parentLen &^ (nullData | notSummed)) }
 // parent is the path of the parent, "" for the root.
 func (n *Node) parent() string { return n.payload[:n.at()] }
 
-// Data is the data; null data, which clients tell from empty data, is "" and true.
+// Data is the data, as long as nobody changes the tree; null data, which clients tell from empty data, is "" and true.
 func (n *Node) Data() (data string, null bool) {
 	return n.payload[n.pathLen:], n.parentLen&nullData != 0
 }
