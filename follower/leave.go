@@ -17,7 +17,7 @@ func (f *Follower) onHandover(p *zab.Handover) {
 // onBye: the leader closes. If it has seen this server ack more than it still has, this server's memory is not to be trusted (§18.5):
 // it says so on disk before it does anything else.
 func (f *Follower) onBye(p *zab.Bye) {
-	why := "the leader closed: " + p.Code.String() + " " + p.Text
+	why := "the leader closed: " + p.Why()
 	switch p.Code {
 	case zab.ByeDiverged:
 		f.diverged(why)

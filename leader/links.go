@@ -77,7 +77,7 @@ func (l *Leader) onBye(x *learner, bye *zab.Bye) {
 	case zab.ByeGoodbye: // §16.2: no need to wait for its silence
 		delete(l.pulse.heard, x.id)
 	}
-	l.drop(x, zab.ByeNone, "it left: "+bye.Code.String()+" "+bye.Text)
+	l.drop(x, zab.ByeNone, "it left: "+bye.Why())
 }
 
 func (l *Leader) send(x *learner, p zab.Packet) {

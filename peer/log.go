@@ -29,7 +29,10 @@ func (p *Peer) note(n zab.Note) {
 		fields = append(fields, zap.Stringer("zxid", n.Zxid))
 	}
 	if n.Mode != "" {
-		fields = append(fields, zap.String("mode", n.Mode), zap.Int64("bytes", n.Bytes), zap.Int64("records", n.Records))
+		fields = append(fields, zap.String("mode", n.Mode))
+	}
+	if n.Message == zab.NoteSyncStart {
+		fields = append(fields, zap.Int64("bytes", n.Bytes), zap.Int64("records", n.Records))
 	}
 	if n.Reason != "" {
 		fields = append(fields, zap.String("reason", n.Reason))

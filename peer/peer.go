@@ -137,6 +137,7 @@ func Open(cfg Config, sm StateMachine, ses Sessions, edge Edge, log *zap.Logger)
 	core.Secret = make([]byte, 32)
 	cfg.Rand.Fill(core.Secret)
 
+	log.Info("reading the disk", zap.String("dataDir", cfg.DataDir), zap.String("logDir", cfg.LogDir))
 	start := cfg.Clock.Now()
 	var err error
 	p.store, p.rec, err = OpenStorage(StorageConfig{Disk: cfg.Disk, DataDir: cfg.DataDir, LogDir: cfg.LogDir, Self: core.Self,

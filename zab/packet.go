@@ -180,6 +180,17 @@ type Bye struct {
 	Accepted txn.Epoch // with ByeEpochTooOld: what the sender has promised
 }
 
+// Why is the reason in words, for the log. Whoever leaves its role says why in the text alone.
+func (b Bye) Why() string {
+	switch {
+	case b.Text == "":
+		return b.Code.String()
+	case b.Code == ByeRole || b.Code == ByeNone:
+		return b.Text
+	}
+	return b.Code.String() + " (" + b.Text + ")"
+}
+
 // ByeCode is the reason in a Bye.
 type ByeCode uint8
 

@@ -222,3 +222,9 @@ func TestAnOldAppendThatCompletesAfterACutMakesNothingDurableThatIsNotThere(t *t
 	l.Done(DiskDone{ID: 2})
 	require.True(t, l.Idle())
 }
+
+func TestByeSaysWhyOnce(t *testing.T) {
+	require.Equal(t, "the leader is silent", Bye{Code: ByeRole, Text: "the leader is silent"}.Why())
+	require.Equal(t, "slow (silent)", Bye{Code: ByeSlow, Text: "silent"}.Why())
+	require.Equal(t, "goodbye", Bye{Code: ByeGoodbye}.Why())
+}
