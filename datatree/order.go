@@ -2,6 +2,7 @@ package datatree
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/google/btree"
 )
@@ -12,12 +13,12 @@ const degree = 32
 // order has the nodes by parent, then by name. Its images share what neither has changed.
 //
 // It may still be filled on the side (build). What is put and removed meanwhile lies aside until then; a listing waits for the end, and reads
-// both.
+// both. It changes nothing, so it may find the same aside again and again: it looks at no more of that than belongs to its parent.
 type order struct {
 	tree  *btree.BTreeG[*Node]
 	rank  *rank
 	ended func(wait bool) bool // whether build has ended, or waits for it; nil: it has, and late is empty
-	late  []*Node              // what was put since, and what was removed, marked, in this sequence
+	late  map[string][]*Node   // by parent, what was put since, and what was removed, marked, in this sequence
 }
 
 // rank compares nodes for the B-tree.
@@ -51,7 +52,7 @@ func (o *order) len() int {
 // put enters n, in the place of a node of the same path if there is one.
 func (o *order) put(n *Node) {
 	if o.filling() {
-		o.late = append(o.late, n)
+		o.late[n.parent()] = append(o.late[n.parent()], n)
 		return
 	}
 	o.tree.ReplaceOrInsert(n)
@@ -61,7 +62,7 @@ func (o *order) put(n *Node) {
 func (o *order) remove(n *Node) {
 	if o.filling() {
 		n.numChildren = removedMark
-		o.late = append(o.late, n)
+		o.late[n.parent()] = append(o.late[n.parent()], n)
 		return
 	}
 	o.tree.Delete(n)
@@ -73,19 +74,21 @@ func (o *order) all(yield func(n *Node) bool) {
 	o.tree.Ascend(yield)
 }
 
-// from calls yield for each node from key on, in order, until it returns false. Unlike the others it changes nothing.
+// from calls yield for each node from key on, in order, until it returns false. While some came late, yield must end with the last sibling of key: of what
+// came late it sees no other. Unlike the others it changes nothing.
 func (o *order) from(key *Node, yield func(n *Node) bool) {
-	if o.ended == nil {
-		o.tree.AscendGreaterOrEqual(key, yield)
-		return
+	if o.ended != nil {
+		o.ended(true)
+		if late := o.late[key.parent()]; len(late) > 0 {
+			o.fromBoth(key, lastOfEach(late), yield)
+			return
+		}
 	}
-	o.ended(true)
-	o.fromBoth(key, yield)
+	o.tree.AscendGreaterOrEqual(key, yield)
 }
 
-// fromBoth is from while some came late.
-func (o *order) fromBoth(key *Node, yield func(n *Node) bool) {
-	late := o.lateFrom(key)
+// fromBoth is from where some came late.
+func (o *order) fromBoth(key *Node, late []*Node, yield func(n *Node) bool) {
 	more := true
 	o.tree.AscendGreaterOrEqual(key, func(n *Node) bool {
 		for more && len(late) > 0 && before(late[0], n) {
@@ -103,25 +106,18 @@ func (o *order) fromBoth(key *Node, yield func(n *Node) bool) {
 	}
 }
 
-// lateFrom returns what came late from key on: of each path the last, in order.
-func (o *order) lateFrom(key *Node) []*Node {
-	last := map[string]*Node{}
-	for _, n := range o.late {
-		if !before(n, key) {
-			last[n.Path()] = n
-		}
+// lastOfEach returns of each path the last, in order.
+func lastOfEach(late []*Node) []*Node {
+	last := make(map[string]*Node, len(late))
+	for _, n := range late {
+		last[n.Path()] = n
 	}
-	late := make([]*Node, 0, len(last))
+	each := make([]*Node, 0, len(last))
 	for _, n := range last {
-		late = append(late, n)
+		each = append(each, n)
 	}
-	slices.SortFunc(late, func(a, b *Node) int {
-		if before(a, b) {
-			return -1
-		}
-		return 1
-	})
-	return late
+	slices.SortFunc(each, func(a, b *Node) int { return strings.Compare(a.Path(), b.Path()) })
+	return each
 }
 
 // build makes an empty order one of nodes that are in order already. It looks at no node, so they may change meanwhile. aside starts its
@@ -139,7 +135,7 @@ func (o *order) build(sorted []*Node, aside func(do func()) (ended func(wait boo
 		fill()
 		return
 	}
-	o.ended = aside(fill)
+	o.ended, o.late = aside(fill), map[string][]*Node{}
 }
 
 // filling reports whether build goes on; if not, all that came late is in its place.
@@ -157,11 +153,13 @@ func (o *order) catchUp() {
 		return
 	}
 	o.ended(true)
-	for _, n := range o.late {
-		if n.numChildren == removedMark {
-			o.tree.Delete(n)
-		} else {
-			o.tree.ReplaceOrInsert(n)
+	for _, late := range o.late { // the sequence matters for each path, and each has one parent
+		for _, n := range late {
+			if n.numChildren == removedMark {
+				o.tree.Delete(n)
+			} else {
+				o.tree.ReplaceOrInsert(n)
+			}
 		}
 	}
 	o.ended, o.late = nil, nil

@@ -225,6 +225,47 @@ func TestOrderFilledAside(t *testing.T) {
 	}
 }
 
+// A listing costs what its parent has, and no more for what came late elsewhere: else one count of a subtree, which lists each znode in it, would
+// hold up everybody for as long as nothing is created or deleted.
+func TestAListingDoesNotLookAtWhatCameLateElsewhere(t *testing.T) {
+	w := newWorld(t)
+	w.create("/a", 0)
+	w.create("/a/child", 0)
+	w.create("/b", 0)
+	var fill func()
+	filled := false
+	got := loadSideBySide(t, w.Clone())
+	got.Settle(sideBySide, func(do func()) func(wait bool) bool {
+		fill = do
+		return func(bool) bool { return filled }
+	})
+	w.Tree = got
+	for i := range 100 {
+		w.create(fmt.Sprintf("/b/c%02d", i), 0)
+		w.create(fmt.Sprintf("/b/d%02d", i), 0)
+	}
+	for i := range 100 {
+		w.del(fmt.Sprintf("/b/c%02d", i))
+	}
+	w.create("/b/c00", 0)
+	fill()
+	filled = true
+	require.NotEmpty(t, got.order.late)
+	list := func(path string) (paths []string) {
+		return childrenOf(got, got.Get(path))
+	}
+	require.Equal(t, []string{"/a/child"}, list("/a"))
+	require.Len(t, list("/b"), 101)
+	var pivot Pivot
+	a := got.Get("/a")
+	require.Zero(t, testing.AllocsPerRun(100, func() { got.ChildrenWith(&pivot, a, func(*Node) bool { return true }) }))
+	require.Equal(t, 101, got.Descendants(got.Get("/b")))
+	require.NotEmpty(t, got.order.late, "a listing changes nothing")
+	w.del("/b/c00")
+	require.Empty(t, got.order.late)
+	require.Equal(t, 100, got.Descendants(got.Get("/b")))
+}
+
 func childrenOf(t *Tree, n *Node) (paths []string) {
 	t.Children(n, func(child *Node) bool { paths = append(paths, child.Path()); return true })
 	return paths
