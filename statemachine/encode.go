@@ -46,7 +46,7 @@ type Snapshot struct {
 	tree     *datatree.Image
 }
 
-// Snapshot takes the state as it is, in constant time. It may run beside reads.
+// Snapshot takes the state as it is, in constant time. It may not run beside reads: it may wait for the order of the znodes, and put in what came late.
 func (m *Machine) Snapshot() *Snapshot {
 	return &Snapshot{zxid: m.zxid, millis: m.millis, sessions: m.sessions.Clone(), tree: m.tree.Clone()}
 }
