@@ -24,7 +24,7 @@
 //   - Every Draft that is not refused is applied later in the order of Prepare, or Abandon is called.
 //   - Times of transactions never sink.
 //
-// A Machine has no lock. One goroutine calls Prepare, Apply, Abandon, Snapshot and Restore. Of these, Apply and Restore exclude
+// A Machine has no lock. One goroutine calls Prepare, Apply, Abandon, Snapshot and Restore. Of these, Apply, Snapshot and Restore exclude
 // every other call; the others may run beside reads, for they change nothing that a read looks at.
 //
 // Order of checks and codes follow Apache ZooKeeper 3.9.
