@@ -21,6 +21,7 @@ func Command(ctx context.Context, name string, cfg Config, args []string, stdout
 		fmt.Fprintf(stderr, "%s: %v\n", name, err)
 		return 2
 	}
+	root := strings.TrimPrefix(cfg.Root, cfg.Chroot)
 	res, err := Run(ctx, cfg)
 	if res != nil {
 		write := res.WriteTable
@@ -31,10 +32,13 @@ func Command(ctx context.Context, name string, cfg Config, args []string, stdout
 	}
 	if err != nil {
 		fmt.Fprintf(stderr, "%s: %v\n", name, err)
-		if ctx.Err() != nil {
-			fmt.Fprintf(stderr, "What it made is left at %s; deleteall removes it.\n", strings.TrimPrefix(cfg.Root, cfg.Chroot))
+		if _, nothing := errors.AsType[*dialError](err); !nothing {
+			fmt.Fprintf(stderr, "What it made is left at %s; deleteall removes it.\n", root)
 		}
 		return 1
+	}
+	if cfg.Keep {
+		fmt.Fprintf(stderr, "What it made is at %s.\n", root)
 	}
 	return 0
 }

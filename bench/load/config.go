@@ -82,6 +82,9 @@ func (c *Config) SetDefaults() {
 	if c.Every == 0 {
 		c.Every = time.Second
 	}
+	if c.Count > 0 && c.Workload != Watch {
+		c.Conns = int(min(int64(c.Conns), c.Count)) // each has at least one request
+	}
 	if c.Root == "" {
 		c.Root = fmt.Sprintf("/zkbench-%x", time.Now().UnixNano())
 	}
@@ -104,6 +107,7 @@ func (c *Config) Validate() error {
 	bad(c.WriteRatio < 0 || c.WriteRatio > 1, "write ratio %v: want 0 to 1", c.WriteRatio)
 	bad(c.MultiOps < 1 || c.MultiOps > 10_000, "%d ops in a multi", c.MultiOps)
 	bad(c.Rate < 0, "rate %v", c.Rate)
+	bad(c.Count < 0, "count %d", c.Count)
 	bad(c.Rate > 0 && slices.Contains([]string{Watch, Sessions, Churn, Fill}, c.Workload), "%s has no open loop", c.Workload)
 	bad(c.Workload == Fill && c.Count < 1, "fill needs a count")
 	bad(c.Workload == Mixed && c.InFlight*c.Size > maxWaitingBytes, "%d × %d bytes in flight per connection, at most %d", c.InFlight, c.Size,

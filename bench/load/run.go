@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -170,7 +171,23 @@ func dialAll(ctx context.Context, cfg *Config, n int) ([]*conn, error) {
 		})
 	}
 	wg.Wait()
-	return slices.DeleteFunc(conns, func(c *conn) bool { return c == nil }), errors.Join(errs...)
+	conns = slices.DeleteFunc(conns, func(c *conn) bool { return c == nil })
+	if err := errors.Join(errs...); err != nil {
+		return conns, &dialError{err}
+	}
+	return conns, nil
+}
+
+// dialError is that not all connections could be opened, so that nothing was made on the servers.
+type dialError struct{ err error }
+
+func (e *dialError) Unwrap() error { return e.err }
+
+// Error has each reason once, however many connections have it.
+func (e *dialError) Error() string {
+	lines := strings.Split(e.err.Error(), "\n")
+	slices.Sort(lines)
+	return strings.Join(slices.Compact(lines), "\n")
 }
 
 func payload(size int) []byte {

@@ -241,7 +241,38 @@ func TestAServerThatIsNotThereFailsTheRun(t *testing.T) {
 	ln.Close()
 	var out, errs bytes.Buffer
 	require.Equal(t, 1, load.Command(context.Background(), "bench", load.Config{Servers: []string{addr}}, []string{"get", "-quiet"}, &out, &errs))
-	require.Contains(t, errs.String(), addr)
+	require.Equal(t, 1, strings.Count(errs.String(), addr), "each reason once")
+	require.NotContains(t, errs.String(), "is left at")
+}
+
+func TestFewerRequestsThanConnectionsAreSentOnce(t *testing.T) {
+	for _, w := range []string{load.Get, load.Fill, load.Sessions} {
+		res, err := load.Run(context.Background(), load.Config{Servers: []string{startEcho(t)}, Workload: w, Conns: 16, Count: 10, Keys: 20})
+		require.NoError(t, err, w)
+		require.EqualValues(t, 10, res.Ops, w)
+	}
+}
+
+func TestWhatIsKeptIsNamed(t *testing.T) {
+	var out, errs bytes.Buffer
+	cfg := load.Config{Servers: []string{startEcho(t)}, Chroot: "/app"}
+	require.Zero(t, load.Command(context.Background(), "bench", cfg, []string{"get", "-quiet", "-root", "/here", "-count", "5", "-keep"}, &out, &errs))
+	require.Equal(t, "What it made is at /here.\n", errs.String())
+}
+
+func TestABrokenRunSaysWhatItLeft(t *testing.T) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer ln.Close()
+	back := startEcho(t)
+	release := make(chan struct{})
+	defer close(release)
+	go stall(ln, back, release, func() {})
+	var out, errs bytes.Buffer
+	cfg := load.Config{Servers: []string{ln.Addr().String()}}
+	args := []string{"get", "-quiet", "-root", "/here", "-conns", "1", "-keys", "1", "-duration", "100ms", "-timeout", "300ms"}
+	require.Equal(t, 1, load.Command(context.Background(), "bench", cfg, args, &out, &errs))
+	require.Contains(t, errs.String(), "What it made is left at /here;")
 }
 
 func TestAnInterruptedRunSaysWhatItLeft(t *testing.T) {

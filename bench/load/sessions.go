@@ -16,7 +16,7 @@ import (
 func runSessions(ctx context.Context, cfg *Config) (*Result, error) {
 	c, err := cfg.Dial.open(ctx, cfg.Servers[0], cfg.Timeout, 0, nil)
 	if err != nil {
-		return nil, err
+		return nil, &dialError{err}
 	}
 	defer leave([]*conn{c})
 	if err := prepare(cfg, []*conn{c}); err != nil {
