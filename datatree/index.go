@@ -144,7 +144,7 @@ func (x *index) load(batches []*Batch, count int, run func(n int, do func(i int)
 	run(loadParts, func(part int) {
 		const each = shards / loadParts
 		for i := part * each; i < (part+1)*each; i++ {
-			x.shards[i].make(sizes[i] * 16 / 12)
+			x.shards[i].make(sizes[i] * 16 / 10) // a log with a quarter as many new nodes makes none of them grow
 		}
 		for _, b := range batches {
 			for i, hash := range b.hashes {
