@@ -42,7 +42,11 @@ func (t *Tree) Create(zxid txn.Zxid, millis int64, c *txn.Create, events Events)
 	case parent.Ephemeral():
 		return proto.Stat{}, events, unfit("create below an ephemeral of", c.Path)
 	}
-	n := newNode(c.Path, c.Data, t.intern(c.ACL))
+	payload := c.TakePayload()
+	if payload == "" {
+		payload = newPayload(c.Path, c.Data)
+	}
+	n := nodeOf(payload, len(c.Path), c.Data == nil, t.intern(c.ACL))
 	n.czxid, n.mzxid, n.pzxid = zxid, zxid, zxid
 	n.ctime = momentOf(millis)
 	n.mtime = n.ctime

@@ -21,6 +21,16 @@ type Create struct {
 	Owner SessionID
 	// ParentCversion is the parent's count of child creates after this one (the raw cversion).
 	ParentCversion int32
+
+	payload string // Path and then Data, if a Decoder has made them one
+}
+
+// TakePayload gives away Path and then Data as one string, if a Decoder has made one: whoever calls is the only one who gets it, and may keep
+// its memory as his own. "" otherwise.
+func (c *Create) TakePayload() string {
+	p := c.payload
+	c.payload = ""
+	return p
 }
 
 // Delete removes a znode. Its parent's pzxid moves.

@@ -3,7 +3,7 @@ package txn
 import "fmt"
 
 // Decoder decodes records into memory that it uses again: for somebody who decodes many and is soon done with each. The zero Decoder, and nil,
-// use new memory for each.
+// use new memory for each. A create that a Decoder has decoded has a payload to give away (Create.TakePayload).
 type Decoder struct {
 	creates []createTxn
 	sets    []setDataTxn

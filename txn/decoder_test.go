@@ -25,6 +25,10 @@ func TestDecoderIsTheRecordsOwn(t *testing.T) {
 			require.NoError(t, err)
 			want, err := decodePayload(recs[i].Payload(), nil)
 			require.NoError(t, err)
+			if c, ok := got.Body.(*Create); ok {
+				require.Equal(t, c.Path+string(c.Data), c.TakePayload())
+				require.Empty(t, c.TakePayload(), "one owner")
+			}
 			require.Equal(t, want, got)
 		}
 		d.Reset()

@@ -2,6 +2,7 @@ package txn
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/zkd-project/zkd/internal/msgpack"
 	"github.com/zkd-project/zkd/proto"
@@ -129,7 +130,11 @@ func decodePlain(b []byte, d *Decoder) (t *Txn, ok bool) {
 	case TypeCreate:
 		c := d.create()
 		c.Header, c.Body, t = h, &c.body, &c.Txn
-		readCreate(&r, &c.body)
+		if d == nil {
+			readCreate(&r, &c.body)
+		} else {
+			readJoined(&r, &c.body)
+		}
 	case TypeSetData:
 		s := d.setData()
 		s.Header, s.Body, t = h, &s.body, &s.Txn
@@ -143,6 +148,20 @@ func decodePlain(b []byte, d *Decoder) (t *Txn, ok bool) {
 func readCreate(r *msgpack.Reader, c *Create) {
 	r.Struct(5)
 	c.Path, c.Data, c.ACL, c.Owner, c.ParentCversion = r.String(), r.Bytes(), readACL(r), SessionID(r.Int(64)), int32(r.Int(32))
+}
+
+// readJoined is readCreate with path and data in one string besides.
+func readJoined(r *msgpack.Reader, c *Create) {
+	r.Struct(5)
+	path := r.Text()
+	c.Data = r.Bytes()
+	var b strings.Builder
+	b.Grow(len(path) + len(c.Data))
+	b.Write(path)
+	b.Write(c.Data)
+	c.payload = b.String()
+	c.Path = c.payload[:len(path)]
+	c.ACL, c.Owner, c.ParentCversion = readACL(r), SessionID(r.Int(64)), int32(r.Int(32))
 }
 
 func readSetData(r *msgpack.Reader, s *SetData) {
