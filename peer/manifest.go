@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/zkd-project/zkd/internal/env"
@@ -119,6 +120,9 @@ func decodeInitialized(b []byte) (clusterID uint64, err error) {
 	return clusterID, nil
 }
 
+// errUnchanged: there was no space for the new file, and the old one is as it was.
+var errUnchanged = errors.New("the old file stays")
+
 // writeWhole makes or replaces a small file at one moment: temp, fsync, rename, fsync of the folder.
 func writeWhole(disk env.Disk, dir, name string, content []byte) error {
 	path := filepath.Join(dir, name)
@@ -126,15 +130,17 @@ func writeWhole(disk env.Disk, dir, name string, content []byte) error {
 		return fmt.Errorf("remove old %s: %w", name+tempSuffix, err)
 	}
 	f, err := disk.Create(path + tempSuffix)
-	if err != nil {
-		return fmt.Errorf("create %s: %w", name, err)
-	}
-	_, err = f.WriteAt(content, 0)
 	if err == nil {
-		err = f.Sync()
+		_, err = f.WriteAt(content, 0)
+		if err == nil {
+			err = f.Sync()
+		}
+		if cerr := f.Close(); err == nil {
+			err = cerr
+		}
 	}
-	if cerr := f.Close(); err == nil {
-		err = cerr
+	if errors.Is(err, syscall.ENOSPC) {
+		return fmt.Errorf("write %s: %w: %w", name, errUnchanged, err)
 	}
 	if err == nil {
 		err = disk.Rename(path+tempSuffix, path)

@@ -141,13 +141,28 @@ func (s *Storage) FinishSnapshot(w *SnapshotWriter) (zab.SnapshotTaken, error) {
 	if err := w.Install(); err != nil {
 		return zab.SnapshotTaken{}, err
 	}
+	before, size, _ := s.Newest()
 	s.setNewest(w.head, w.Size())
 	if again {
 		s.acquit(at.Zxid)
 	} else {
 		m.Snapshots = append([]txn.Zxid{at.Zxid}, m.Snapshots...)
 	}
-	err = s.do("let go of old snapshots and log", func() error { return s.purge(m) })
+	var full error
+	err = s.do("let go of old snapshots and log", func() error {
+		err := s.purge(m)
+		if !errors.Is(err, errUnchanged) {
+			return err
+		}
+		if full = err; again { // the manifest names it already; only what it makes dispensable stays
+			return nil
+		}
+		s.setNewest(before, size)
+		return s.snaps.Remove([]txn.Zxid{at.Zxid})
+	})
+	if err == nil && full != nil && !again {
+		return zab.SnapshotTaken{}, full
+	}
 	return zab.SnapshotTaken{At: at, Size: w.Size(), LogBase: s.oldest()}, err
 }
 

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -676,6 +677,32 @@ func TestFailedSnapshotIsNotFatal(t *testing.T) {
 	require.Error(t, err)
 	w.d.SetCapacity(0)
 	require.NoError(t, w.write(1, 1, 0))
+}
+
+// Somebody may take the last byte of the disk while a snapshot is finished. Then there is no new snapshot, and the server goes on.
+func TestNoSpaceToFinishASnapshot(t *testing.T) {
+	w := grown(t)
+	before := w.snapshotNames(t)
+	newest, _, _ := w.s.Newest()
+	at := w.end().Zxid
+	sw, err := w.begin(at)
+	require.NoError(t, err)
+	w.d.SetCapacity(w.d.Used())
+	_, err = w.s.FinishSnapshot(sw)
+	require.ErrorIs(t, err, syscall.ENOSPC)
+	var fatal *peer.StorageError
+	require.False(t, errors.As(err, &fatal), "%v", err)
+	require.Equal(t, before, w.snapshotNames(t))
+	is, _, _ := w.s.Newest()
+	require.Equal(t, newest, is)
+
+	w.d.SetCapacity(0)
+	require.NoError(t, w.write(1, 5, at))
+	require.NoError(t, w.snapshot(w.end().Zxid))
+	end := w.end()
+	w.restart(t)
+	require.Equal(t, end, w.end())
+	require.NotEqual(t, before, w.snapshotNames(t))
 }
 
 func TestReceivedSnapshotIsChecked(t *testing.T) {
