@@ -145,6 +145,10 @@ func (f *Follower) on(ev zab.Event) {
 			f.heard = f.now
 			f.onFrame(ev)
 		}
+	case zab.Unread:
+		if ev.Conn == f.conn && f.conn != 0 {
+			f.heard = f.now
+		}
 	case zab.Progress:
 		if ev.Conn == f.conn && f.conn != 0 {
 			f.onProgress()

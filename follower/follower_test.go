@@ -303,6 +303,17 @@ func TestSilenceOfTheLeader(t *testing.T) {
 	r.now = r.f.Deadline()
 	r.step(zab.Tick{})
 	require.NotNil(t, r.f.Leave(), "it was not")
+
+	// Nor is time in which it ran and did not read.
+	r = newRig(t, zab.HardState{}, nil, 0).serving(1)
+	for range 30 {
+		r.now = r.f.Deadline()
+		r.step(zab.Tick{}, zab.Unread{Conn: r.f.conn})
+	}
+	require.Nil(t, r.f.Leave())
+	r.now = r.f.Deadline()
+	r.step(zab.Tick{}, zab.Unread{Conn: r.f.conn + 1})
+	require.NotNil(t, r.f.Leave(), "that was another connection")
 }
 
 func TestTouchesRideInTheAnswerToAPing(t *testing.T) {

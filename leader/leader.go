@@ -120,6 +120,10 @@ func (l *Leader) on(ev zab.Event) {
 		if x := l.byConn[ev.Conn]; x != nil {
 			l.onFrame(x, ev)
 		}
+	case zab.Unread:
+		if x := l.byConn[ev.Conn]; x != nil {
+			x.heard = l.now
+		}
 	case zab.Progress:
 		if x := l.byConn[ev.Conn]; x != nil {
 			x.heard, l.waitFrom = l.now, l.now

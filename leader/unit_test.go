@@ -286,3 +286,21 @@ func TestASuccessorThatFallsSilentIsReplacedInTheSameStep(t *testing.T) {
 	b.step(zab.Tick{})
 	require.Equal(t, &zab.Leave{Reason: "handed over", Designated: 3}, b.l.Leave())
 }
+
+// A learner whose bytes lie unread is not dropped as silent; one that has sent nothing is.
+func TestAnUnreadLearnerIsNotSilent(t *testing.T) {
+	b := ledBench(t, 3, 3)
+	b.hear(2, &zab.Pong{})
+	b.hear(3, &zab.Pong{})
+	conn := b.l.byID[2].conn
+	for end := b.now.Add(3 * b.l.cfg.Silence()); b.now < end; b.now = b.now.Add(50 * time.Millisecond) {
+		b.hear(3, &zab.Pong{})
+		b.step(zab.Tick{}, zab.Unread{Conn: conn})
+	}
+	require.NotNil(t, b.l.byConn[conn])
+	for end := b.now.Add(b.l.cfg.Silence()); b.now <= end; b.now = b.now.Add(50 * time.Millisecond) {
+		b.hear(3, &zab.Pong{})
+		b.step(zab.Tick{})
+	}
+	require.Nil(t, b.l.byConn[conn])
+}

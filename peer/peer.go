@@ -373,6 +373,19 @@ func (p *Peer) stream(id zab.ConnID) *stream {
 	return p.streams[id]
 }
 
+// unread returns which connections have brought something that nobody has read yet. A busy process may let a reader wait for longer than others
+// may be silent.
+func (p *Peer) unread() (evs []zab.Event) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for id, s := range p.streams {
+		if s.unread() {
+			evs = append(evs, zab.Unread{Conn: id})
+		}
+	}
+	return evs
+}
+
 func (p *Peer) dropStream(s *stream) {
 	p.mu.Lock()
 	delete(p.streams, s.id)
@@ -489,6 +502,9 @@ func (p *Peer) turn(evs []zab.Event) {
 	default:
 	}
 	now := p.now()
+	if now >= p.node.Deadline() {
+		evs = append(evs, p.unread()...)
+	}
 	evs = p.enrich(now, evs)
 	for {
 		for _, fx := range p.node.Step(now, evs) {

@@ -54,6 +54,8 @@ type stream struct {
 	wake chan struct{} // writer: something is queued, or ending
 	done chan struct{} // closed by the reader, last
 
+	holding atomic.Bool // the reader has read what the core was not told yet
+
 	told zab.Instant // when the reader last said that bytes come in
 	// snap passes the place for chunks from the loop to the reader; nil means that they are to be thrown away.
 	snap chan *Receiving
@@ -333,6 +335,7 @@ func (s *stream) readLoop(br *bufio.Reader) error {
 		if s.silent.Load() {
 			continue
 		}
+		s.holding.Store(true)
 		switch pk := pk.(type) {
 		case *zab.SnapChunk, *zab.SnapEnd:
 			s.tell(evs, bytes)
@@ -340,6 +343,7 @@ func (s *stream) readLoop(br *bufio.Reader) error {
 		case *zab.SnapBegin:
 			s.tell(append(evs, zab.Received{Conn: s.id, Epoch: epoch, Packet: pk}), bytes)
 			evs, bytes = evs[:0], 0
+			s.holding.Store(false)
 			if err := s.readSnapshot(br, pk); err != nil {
 				return err
 			}
@@ -351,7 +355,20 @@ func (s *stream) readLoop(br *bufio.Reader) error {
 				evs, bytes = evs[:0], 0
 			}
 		}
+		s.holding.Store(len(evs) > 0)
 	}
+}
+
+// unread reports whether something has come that the core was not told yet.
+func (s *stream) unread() bool {
+	if s.holding.Load() {
+		return true
+	}
+	some := false
+	if s.raw != nil {
+		_ = s.raw.Control(func(fd uintptr) { some = socket.Unread(fd) }) // of a closed connection nothing more will come
+	}
+	return some
 }
 
 // tell has the core act on what came: here, if it is little.

@@ -3,6 +3,7 @@ package peer
 import (
 	"bufio"
 	"net"
+	"sync"
 	"testing"
 	"time"
 
@@ -57,4 +58,33 @@ func TestADeadlineThatHasPassedLosesNothing(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, &zab.Sync{ID: id}, pk)
 	}
+}
+
+// What has come counts as unread from when it is in the socket until the core was told.
+func TestUnread(t *testing.T) {
+	a, b := tcpPair(t)
+	p := &Peer{queueLimit: 1 << 20, inbox: newInbox(), streams: map[zab.ConnID]*stream{}}
+	p.cfg.MaxFrame = 1 << 20
+	s := p.newStream(a, 2, nil)
+	p.streams[s.id] = s
+	require.Empty(t, p.unread())
+	other := p.newStream(b, 1, nil)
+	other.send(7, &zab.Sync{ID: 5})
+	other.flush()
+	require.Eventually(t, func() bool { return len(p.unread()) > 0 }, 10*time.Second, time.Millisecond)
+	require.Equal(t, []zab.Event{zab.Unread{Conn: s.id}}, p.unread())
+
+	p.turning.Lock() // the reader reads it and finds a turn under way
+	p.inbox.bytes = inboxMaxBytes + 1
+	var reader sync.WaitGroup
+	reader.Go(func() { _ = s.readLoop(bufio.NewReader(a)) })
+	require.Eventually(t, s.holding.Load, 10*time.Second, time.Millisecond)
+	require.NotEmpty(t, p.unread(), "and waits for room")
+	require.Empty(t, p.inbox.take())
+	require.Eventually(t, func() bool { return len(p.unread()) == 0 }, 10*time.Second, time.Millisecond)
+	require.Equal(t, []zab.Event{zab.Received{Conn: s.id, Epoch: 7, Packet: &zab.Sync{ID: 5}}}, p.inbox.take())
+	p.turning.Unlock()
+	b.Close()
+	reader.Wait()
+	require.Empty(t, p.unread(), "an end is not unread")
 }

@@ -52,6 +52,10 @@ type Received struct {
 	Epoch  txn.Epoch // of the frame's header
 }
 
+// Unread: at a moment at which something is due, bytes of a data connection have come that nobody has looked at yet. The other side is not silent;
+// this one is slow to read.
+type Unread struct{ Conn ConnID }
+
 // Progress: bytes moved on a data connection (chunks of a snapshot) that are no packets for the core; they count as life.
 type Progress struct{ Conn ConnID }
 
@@ -152,6 +156,7 @@ func (Dialed) isEvent()           {}
 func (DialFailed) isEvent()       {}
 func (Received) isEvent()         {}
 func (Progress) isEvent()         {}
+func (Unread) isEvent()           {}
 func (ConnDown) isEvent()         {}
 func (DiskDone) isEvent()         {}
 func (LogRead) isEvent()          {}

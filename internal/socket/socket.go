@@ -25,6 +25,12 @@ func ReadNow(fd uintptr, b []byte) (int, error) {
 // WriteNow writes to a non-blocking socket what the kernel takes at once: unix.EAGAIN if that is nothing.
 func WriteNow(fd uintptr, b []byte) (int, error) { return write(int(fd), b) }
 
+// Unread reports whether a socket has bytes to be read.
+func Unread(fd uintptr) bool {
+	n, err := unix.IoctlGetInt(int(fd), unix.TIOCINQ)
+	return err == nil && n > 0
+}
+
 // Conn is a TCP connection that reads and writes by ReadNow and WriteNow. It waits as a net.TCPConn does and keeps its deadlines.
 type Conn struct {
 	*net.TCPConn
