@@ -139,7 +139,11 @@ func (n *Node) leaveRole(now zab.Instant, leave zab.Leave) {
 	if role == zab.Leading && !mutant.On("K66") {
 		n.add(zab.Abandon{})
 	}
-	n.add(zab.Note{Message: zab.NoteRole, Role: zab.Looking, Peer: leader, Epoch: epoch, Zxid: n.local.Hist.Durable,
+	level := zab.Info
+	if leave.Designated == 0 && !leave.Stopped && (leave.Lost || role == zab.Leading) {
+		level = zab.Warn // nobody has planned it
+	}
+	n.add(zab.Note{Level: level, Message: zab.NoteRole, Role: zab.Looking, Peer: leader, Epoch: epoch, Zxid: n.local.Hist.Durable,
 		Reason: leave.Reason})
 }
 
