@@ -24,16 +24,23 @@ type record struct {
 type launch struct {
 	Date    string   `json:"date"`
 	Command []string `json:"command"`
-	Fsync   float64  `json:"fsyncMicros"` // one append and fdatasync of 1 KiB, median
+	Fsync   float64  `json:"fsyncMicros"` // one append and fdatasync of 1 KiB, median; of the rounds' figures the median again
+	Rows    []string `json:"rows"`        // measured by it, by name
 }
 
-// fsync is the largest of the runs' times of an append and fdatasync.
-func (rec *record) fsync() float64 {
-	most := 0.0
+// fsync is what an append and fdatasync took in the run that has measured the row: the smallest, if there are several, or none says so.
+func (rec *record) fsync(row string) float64 {
+	var all, own []float64
 	for _, r := range rec.Runs {
-		most = max(most, r.Fsync)
+		all = append(all, r.Fsync)
+		if slices.Contains(r.Rows, row) {
+			own = append(own, r.Fsync)
+		}
 	}
-	return most
+	if len(own) == 0 {
+		own = all
+	}
+	return slices.Min(own)
 }
 
 // compare is the command without subcommand; it returns the exit code.
@@ -127,17 +134,25 @@ func measure(ctx context.Context, o *options, args []string) (rec *record, faile
 		return nil, nil, err
 	}
 	this := launch{Date: time.Now().UTC().Format(time.DateTime), Command: args}
-	if this.Fsync, err = syncTime(b.dir); err != nil {
-		return nil, nil, err
-	}
 	rec = &record{Machine: machine(), Runs: []launch{this}}
+	run := &rec.Runs[0]
 	b.put = func(s sample) {
 		rec.Samples = append(rec.Samples, s)
+		if !slices.Contains(run.Rows, s.Row) {
+			run.Rows = append(run.Rows, s.Row)
+		}
 		fmt.Fprintf(os.Stderr, "%s  %-16s %-6s %s %s%s\n", time.Now().Format(time.TimeOnly), s.Row, s.System, s.Metric, withUnit(s.Value, s.Unit),
 			atX(s.X))
 	}
 	var errs []error
+	var syncs []float64
 	for round := range o.rounds {
+		took, err := syncTime(b.dir)
+		if err != nil {
+			return nil, nil, err
+		}
+		syncs = append(syncs, took)
+		run.Fsync = (&figure{syncs}).median()
 		errs = append(errs, b.round(ctx, rows, round)...)
 		errs = append(errs, rec.save(o.jsonOut)) // so that hours are not lost with the last one
 	}

@@ -103,7 +103,7 @@ func (s *summary) verdict(k key, c check) (want string, met, known bool) {
 		r := s.ratio(k, "echo")
 		return fmt.Sprintf("≤ %g × echo", c.bound), r <= c.bound, !math.IsNaN(r)
 	default: // twoSyncs
-		bound := 2*s.rec.fsync() + c.bound
+		bound := 2*s.rec.fsync(k.row) + c.bound
 		return fmt.Sprintf("≤ two fsyncs + %g µs = %.0f µs", c.bound, bound), zkd.median() <= bound, true
 	}
 }

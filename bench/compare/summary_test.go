@@ -11,7 +11,7 @@ import (
 )
 
 func testRecord() *record {
-	rec := &record{Machine: "here", Runs: []launch{{Fsync: 100, Date: "today"}}}
+	rec := &record{Machine: "here", Runs: []launch{{Fsync: 100, Date: "today", Rows: []string{"set-1x1"}}, {Fsync: 500, Date: "today"}}}
 	add := func(row, system, metric, unit string, values ...float64) {
 		for i, v := range values {
 			rec.Samples = append(rec.Samples, sample{Row: row, System: system, Metric: metric, Unit: unit, Round: i, Value: v})
@@ -125,13 +125,14 @@ func TestRecordsAreReadAsOne(t *testing.T) {
 		require.NoError(t, rec.save(name))
 		return name
 	}
-	a := write("a", &record{Machine: "here", Runs: []launch{{Date: "today", Fsync: 100}}, Samples: []sample{{Row: "get-1x1", Value: 1}}})
-	b := write("b", &record{Machine: "here", Runs: []launch{{Date: "later", Fsync: 120}}, Samples: []sample{{Row: "get-1x1", Value: 3}}})
+	a := write("a", &record{Machine: "here", Runs: []launch{{Date: "today", Fsync: 100, Rows: []string{"get-1x1", "set-1x1"}}}, Samples: []sample{{Row: "get-1x1", Value: 1}}})
+	b := write("b", &record{Machine: "here", Runs: []launch{{Date: "later", Fsync: 120, Rows: []string{"get-1x1"}}}, Samples: []sample{{Row: "get-1x1", Value: 3}}})
 	rec, err := readRecords(a + "," + b)
 	require.NoError(t, err)
 	require.Equal(t, []sample{{Row: "get-1x1", Value: 1}, {Row: "get-1x1", Value: 3}}, rec.Samples)
 	require.Len(t, rec.Runs, 2)
-	require.EqualValues(t, 120, rec.fsync())
+	require.EqualValues(t, 100, rec.fsync("get-1x1"))
+	require.EqualValues(t, 120, (&record{Runs: rec.Runs[1:]}).fsync("set-1x1"))
 	_, err = readRecords(a + "," + write("c", &record{Machine: "there"}))
 	require.ErrorContains(t, err, "another machine")
 	_, err = readRecords(a + "," + filepath.Join(dir, "none"))
