@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"strings"
+	"sync"
 
 	"github.com/zkd-project/zkd/internal/mutant"
 	"github.com/zkd-project/zkd/snapshot"
@@ -22,6 +23,11 @@ func (st *starting) openSnapshots() (err error) {
 // restore loads the newest good snapshot that the manifest names. One that a newer version wrote is not a bad one: the start ends there.
 func (st *starting) restore() error {
 	st.broken = nil
+	if st.cfg.ReadAhead && len(st.man.Snapshots) > 0 {
+		var hint sync.WaitGroup
+		hint.Go(func() { txnlog.Prefetch(st.cfg.Disk, st.logDir, st.man.Generation, st.man.Snapshots[0]) })
+		defer hint.Wait()
+	}
 	for _, z := range st.man.Snapshots {
 		h, err := loadSnapshot(st.snaps, z, st.sm)
 		if err == nil {

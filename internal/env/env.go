@@ -87,6 +87,14 @@ func NextData(f io.ReaderAt, off int64) int64 {
 	return off
 }
 
+// Prefetch has the operating system begin to read what was written at the start of f, up to the first hole, if f can; it waits for nothing. What comes of it shows when it
+// is read.
+func Prefetch(f File) {
+	if p, ok := f.(interface{ Prefetch() }); ok {
+		p.Prefetch()
+	}
+}
+
 // Clock tells the time. Now never goes back and does not stop while the machine sleeps if that can be had; its zero is
 // arbitrary. Wall is the calendar's, for what people read and for znode times only.
 type Clock interface {
