@@ -124,8 +124,8 @@ func (t *Batch) decode(b []byte) (int, error) {
 		dataLen = 0
 	}
 	body := b[nodeHead:]
-	if pathLen > len(body) || dataLen > len(body)-pathLen || int(acl) >= len(t.lists) {
-		return 0, fmt.Errorf("%w: a node points outside", ErrEncoding)
+	if pathLen == 0 || pathLen > len(body) || dataLen > len(body)-pathLen || int(acl) >= len(t.lists) {
+		return 0, fmt.Errorf("%w: a node without a path, or one that points outside", ErrEncoding)
 	}
 	n := nodeOf(string(body[:pathLen+dataLen]), pathLen, null, t.lists[acl])
 	n.czxid, n.mzxid, n.pzxid = txn.Zxid(u64(4)), txn.Zxid(u64(12)), txn.Zxid(u64(20))

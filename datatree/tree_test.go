@@ -362,6 +362,8 @@ func TestLoaderRefusesWhatNoTreeIs(t *testing.T) {
 		"twice":      func(b *block) { b.Nodes = append(node("/"), node("/")...) },
 		"order":      func(b *block) { b.Nodes = append(append(node("/"), node("/b")...), node("/a")...) },
 		"orphan":     func(b *block) { b.Nodes = append(node("/"), node("/b/c")...) },
+		"no path":    func(b *block) { b.Nodes = append(node("/"), node("")...) },
+		"no slash":   func(b *block) { b.Nodes = append(node("/"), node("b")...) },
 		"path":       func(b *block) { b.Nodes = append(node("/"), node("/b/")...) },
 		"child of e": func(b *block) { b.Nodes = append(b.Nodes, node("/e/x")...) },
 	} {
