@@ -12,6 +12,9 @@ import (
 
 const (
 	readChunk = 64 << 10
+	// handshakeBytes hold the reply to a handshake and a few short replies. A connection that gets more at once grows to readChunk; one
+	// that only holds a session open does not.
+	handshakeBytes = 256
 	// maxReply is the longest reply that is believed; a list of children can be long.
 	maxReply = 256 << 20
 
@@ -28,6 +31,7 @@ type conn struct {
 
 	in   []byte // in[r:w] was read and not taken
 	r, w int
+	full bool // the last read had no room left: there may be more to read at once
 }
 
 // Dialer is net.Dialer.DialContext, or something that does more. A nil Dialer is the former.
@@ -67,7 +71,7 @@ func (c *conn) handshake(timeout time.Duration, session int64, passwd []byte) er
 	if _, err := c.nc.Write(proto.AppendFrame(nil, &req)); err != nil {
 		return err
 	}
-	c.in = make([]byte, 256)
+	c.in = make([]byte, handshakeBytes)
 	frame, err := c.frame()
 	if err != nil {
 		return err
@@ -122,13 +126,14 @@ func (c *conn) fill() error {
 		c.w = copy(c.in, c.in[c.r:c.w])
 		c.r = 0
 	}
-	if c.w == len(c.in) {
+	if c.full || c.w == len(c.in) {
 		larger := make([]byte, max(2*len(c.in), readChunk))
 		copy(larger, c.in[:c.w])
 		c.in = larger
 	}
 	n, err := c.nc.Read(c.in[c.w:])
 	c.w += n
+	c.full = c.w == len(c.in) && len(c.in) < readChunk
 	if n > 0 {
 		return nil
 	}
