@@ -58,11 +58,12 @@ func (o *order) put(n *Node) {
 	o.tree.ReplaceOrInsert(n)
 }
 
-// remove takes the node with n's path out, if it is there. n is of no use to anybody else any more.
+// remove takes the node with n's path out, if it is there.
 func (o *order) remove(n *Node) {
 	if o.filling() {
-		n.numChildren = removedMark
-		o.late[n.parent()] = append(o.late[n.parent()], n)
+		gone := *n // which is being sorted
+		gone.numChildren = removedMark
+		o.late[n.parent()] = append(o.late[n.parent()], &gone)
 		return
 	}
 	o.tree.Delete(n)
@@ -120,12 +121,12 @@ func lastOfEach(late []*Node) []*Node {
 	return each
 }
 
-// build makes an empty order one of nodes that are in order already. It looks at no node, so they may change meanwhile. aside starts its
+// build makes an empty order one of the nodes that sorted returns, in order; they must not change until it has ended. aside starts its
 // argument and returns what tells, or with wait waits, whether it has ended; nil: build returns when all is done.
-func (o *order) build(sorted []*Node, aside func(do func()) (ended func(wait bool) bool)) {
+func (o *order) build(sorted func() []*Node, aside func(do func()) (ended func(wait bool) bool)) {
 	tree, rank := o.tree, o.rank
 	fill := func() {
-		for _, n := range sorted {
+		for _, n := range sorted() {
 			rank.last = n
 			tree.ReplaceOrInsert(n)
 		}

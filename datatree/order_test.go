@@ -88,7 +88,7 @@ func TestOrderBuild(t *testing.T) {
 			nodes = append(nodes, orderNode(fmt.Sprintf("/n%06d", i)))
 		}
 		o := newOrder()
-		o.build(nodes, nil)
+		o.build(func() []*Node { return nodes }, nil)
 		require.Equal(t, nodes, collect(o))
 		require.Equal(t, size, o.len())
 		image := o.clone()

@@ -35,8 +35,8 @@ func (t *Tree) Postpone() {
 }
 
 // Settle puts everything into the order. Nobody may read the tree meanwhile. run calls its second argument for 0 to n-1, perhaps side by side;
-// nil: one after the other. With aside, which starts its argument and returns what tells, or with wait waits, whether it has ended, the last and longest part may
-// go on when Settle has returned: a listing or an image waits for it.
+// nil: one after the other. With aside, which starts its argument and returns what tells, or with wait waits, whether it has ended, sorting and filling
+// may go on when Settle has returned: a listing or an image waits for it. The nodes that are sorted then count as in an image, so that they stay as they are.
 func (t *Tree) Settle(run func(n int, do func(i int)), aside func(do func()) (ended func(wait bool) bool)) {
 	if !t.later.on {
 		return
@@ -45,12 +45,22 @@ func (t *Tree) Settle(run func(n int, do func(i int)), aside func(do func()) (en
 		run = oneByOne
 	}
 	t.sumUp(run)
-	base, fresh := t.later.base, t.later.fresh
-	if t.later.removed {
+	later := t.later
+	t.later = postponed{}
+	if aside != nil {
+		t.imaged = t.changed
+		run = oneByOne // the other processors are for those who come first
+	}
+	t.order.build(func() []*Node { return later.sorted(run) }, aside)
+}
+
+// sorted returns the nodes that were not removed, in order.
+func (p *postponed) sorted(run func(n int, do func(i int))) []*Node {
+	base := p.base
+	if p.removed {
 		base = slices.DeleteFunc(base, func(n *Node) bool { return n.numChildren == removedMark })
 	}
-	t.later = postponed{}
-	t.order.build(merge(base, sortNodes(fresh, run)), aside)
+	return merge(base, sortNodes(p.fresh, run))
 }
 
 // leaveDigest takes a node that is about to change or go out of the digest; while the order is postponed, it comes back at the end only.

@@ -225,6 +225,39 @@ func TestOrderFilledAside(t *testing.T) {
 	}
 }
 
+// Changes and sorting side by side do not meet: for the race detector, and for what sorting sees of a node that changes.
+func TestOrderSortedBesideChanges(t *testing.T) {
+	for seed := range int64(10) {
+		plain := New()
+		h := &history{rnd: rand.New(rand.NewSource(seed))}
+		for range 2000 {
+			h.step(t, plain)
+		}
+		got := loadSideBySide(t, plain.Clone())
+		for range 500 {
+			h.step(t, plain, got)
+		}
+		sorted := make(chan struct{})
+		got.Settle(sideBySide, func(do func()) func(wait bool) bool {
+			go func() {
+				defer close(sorted)
+				do()
+			}()
+			return func(wait bool) bool { // not ended before it is waited for, so that all steps are beside it for the order
+				if wait {
+					<-sorted
+				}
+				return wait
+			}
+		})
+		for range 500 {
+			h.step(t, plain, got)
+		}
+		require.NotEmpty(t, got.order.late)
+		requireSame(t, plain, got)
+	}
+}
+
 // A listing costs what its parent has, and no more for what came late elsewhere: else one count of a subtree, which lists each znode in it, would
 // hold up everybody for as long as nothing is created or deleted.
 func TestAListingDoesNotLookAtWhatCameLateElsewhere(t *testing.T) {
