@@ -156,7 +156,10 @@ func runEnsemble(ctx context.Context, cfgs []*zooConfig, out, errOut io.Writer) 
 	}
 	wg.Go(func() { watchRoles(ctx, members, errOut) })
 	wg.Go(func() { tidyMemory(ctx, readMemory, releaseMemory) })
-	wg.Go(func() { paceCollections(ctx, readMemory, setPace) })
+	wg.Go(func() {
+		endStart(ctx)
+		paceCollections(ctx, readMemory, setPace)
+	})
 	ready, stop := context.WithTimeout(ctx, devReady)
 	defer stop()
 	for _, n := range members {

@@ -151,13 +151,14 @@ func parse(fs *pflag.FlagSet, args []string) error {
 	return err
 }
 
-func runServer(ctx context.Context, args []string, out, errOut io.Writer) error {
+func runServer(ctx context.Context, args []string, out, errOut io.Writer) (err error) {
 	fs := flags("", out)
 	config := fs.String("config", "", "zoo.cfg; without it: one standalone server, 127.0.0.1:2181, data in ./zkd-data")
 	format := fs.String("log-format", "text", "text or json")
 	level := fs.String("log-level", "info", "debug, info, warn or error")
+	profile := fs.String("cpu-profile", "", "write to this new file where the CPU goes, for go tool pprof; it is whole when the server has stopped")
 	fs.Usage = func() {
-		fmt.Fprintf(out, "Usage: zkd [--config zoo.cfg] [--log-format text|json] [--log-level LEVEL]\n")
+		fmt.Fprintf(out, "Usage: zkd [--config zoo.cfg] [--log-format text|json] [--log-level LEVEL] [--cpu-profile FILE]\n")
 		for _, c := range commands() {
 			fmt.Fprintf(out, "       zkd %s%s\n           %s\n", c.name, c.args, c.help)
 		}
@@ -181,6 +182,11 @@ func runServer(ctx context.Context, args []string, out, errOut io.Writer) error 
 	for _, w := range cfg.Warnings {
 		log.Warn("configuration", zap.String("warning", w))
 	}
+	stopProfile, err := profileTo(*profile)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, stopProfile()) }()
 	n, err := newNode(cfg, log, 1)
 	if err != nil {
 		return err
@@ -188,7 +194,10 @@ func runServer(ctx context.Context, args []string, out, errOut io.Writer) error 
 	ctx, stop := context.WithCancel(ctx)
 	var wg sync.WaitGroup
 	wg.Go(func() { tidyMemory(ctx, readMemory, releaseMemory) })
-	wg.Go(func() { paceCollections(ctx, readMemory, setPace) })
+	wg.Go(func() {
+		endStart(ctx)
+		paceCollections(ctx, readMemory, setPace)
+	})
 	defer wg.Wait()
 	defer stop()
 	return n.run(ctx)

@@ -49,9 +49,12 @@ func paceCollections(ctx context.Context, read func() memory, set func(percent i
 	}
 }
 
+// paceChosen reports whether the operator has chosen a pace.
+func paceChosen() bool { return os.Getenv("GOGC") != "" }
+
 // setPace applies a percentage, unless the operator has chosen one.
 func setPace(percent int) {
-	if os.Getenv("GOGC") == "" {
+	if !paceChosen() {
 		debug.SetGCPercent(percent)
 	}
 }

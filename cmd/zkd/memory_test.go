@@ -140,3 +140,35 @@ func TestASmallStartLeavesTheUsualGoal(t *testing.T) {
 	require.Greater(t, during, uint64(ballast))
 	require.Less(t, goal(), uint64(ballast))
 }
+
+// Nobody who comes first has to help with the collection of a large start.
+func TestTheUsualPaceComesBackBehindTheFirstClients(t *testing.T) {
+	growth := func() uint64 {
+		s := []metrics.Sample{{Name: "/gc/gogc:percent"}}
+		metrics.Read(s)
+		return s[0].Value.Uint64()
+	}
+	var kept []byte
+	collectLater(func() { kept = make([]byte, smallStart) })
+	require.EqualValues(t, startGrowth, growth())
+	synctest.Test(t, func(t *testing.T) {
+		go func() {
+			time.Sleep(firstServed - 1)
+			require.EqualValues(t, startGrowth, growth())
+		}()
+		endStart(t.Context())
+	})
+	require.EqualValues(t, usualPace, growth())
+	runtime.KeepAlive(kept)
+
+	t.Setenv("GOGC", "50")
+	collectLater(func() { require.EqualValues(t, usualPace, growth(), "the operator's choice stays") })
+	endStart(canceled())
+	require.EqualValues(t, usualPace, growth())
+}
+
+func canceled() context.Context {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	return ctx
+}

@@ -1,32 +1,54 @@
 package main
 
 import (
+	"context"
 	"runtime"
 	"runtime/debug"
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
 // Nearly all that a start allocates stays, so that collections find little. ballast, which is never touched and so takes no memory, and startGrowth, in percent,
-// put the first one off until the heap has half a gigabyte, what a million znodes and their log come to. A larger one is collected as it grows.
+// put the first one off until the heap has half a gigabyte, what a million znodes and their log come to. A larger one is collected as it grows. The usual pace comes
+// back only when the first clients are served: the heap is beyond its goal then, and until a collection has ended whoever allocates has to help it.
 const (
 	ballast     = 256 << 20
 	startGrowth = 200
 	smallStart  = 64 << 20 // allocated by a start after which a collection is quick
+	firstServed = time.Second
 )
 
-// collectLater runs start with rarer collections. The ballast counts as in use until the next one; so that a server that found little does not
-// put that one off by as much, it collects at once.
+// collectLater runs start with rarer collections, until endStart. The ballast counts as in use until the next one; so that a server that found little does
+// not put that one off by as much, it collects at once. Where the operator has chosen a pace it stays.
 func collectLater(start func()) {
+	if paceChosen() {
+		start()
+		return
+	}
 	before := readMemory().allocated
-	growth := debug.SetGCPercent(startGrowth)
+	debug.SetGCPercent(startGrowth)
 	weight := make([]byte, ballast)
 	start()
 	runtime.KeepAlive(weight)
-	debug.SetGCPercent(growth)
 	if readMemory().allocated-before < ballast+smallStart {
+		debug.SetGCPercent(usualPace)
 		runtime.GC()
 	}
+}
+
+// endStart brings the usual pace back when the first clients are served, or ctx ends.
+func endStart(ctx context.Context) {
+	t := time.NewTimer(firstServed)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+	case <-t.C:
+		if !paceChosen() {
+			runtime.GC()
+		}
+	}
+	setPace(usualPace)
 }
 
 // aside runs do on a goroutine of its own.
