@@ -10,7 +10,7 @@ stop() {
 	for p in $pids; do wait "$p" 2>/dev/null || :; done
 	pids=
 }
-trap 'stop; rm -rf "$dir"' EXIT
+trap 'code=$?; stop; rm -rf "$dir"; [ $code = 0 ] || echo "$0: not finished; cmd/zkd/default.pgo is what it was" >&2' EXIT
 trap 'exit 1' INT TERM
 go build -pgo=off -o "$dir/zkd" ./cmd/zkd
 go build -o "$dir/zkbench" ./bench/cmd/zkbench
@@ -39,7 +39,10 @@ bench() {
 	done
 	servers=127.0.0.1:28181,127.0.0.1:28182,127.0.0.1:28183
 	ready $servers
-	"$dir/zkbench" "$1" --server $servers --conns "$2" --inflight "$3" --duration 6s --quiet >/dev/null
+	"$dir/zkbench" "$1" --server $servers --conns "$2" --inflight "$3" --duration 6s --keep --quiet >/dev/null 2>"$dir/said" || {
+		cat "$dir/said" >&2
+		return 1
+	}
 	stop
 	rm -rf "$dir/$1-$2-$3"
 }

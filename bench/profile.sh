@@ -5,7 +5,10 @@ set -eu
 [ $# -ge 1 ] || { echo "usage: $0 PID[,PID...] [SECONDS]" >&2; exit 2; }
 data=$(mktemp)
 trap 'rm -f "$data"' EXIT
-perf record -q -F 999 -g -o "$data" -p "$1" -- sleep "${2:-5}"
+perf record -q -F 999 -g -o "$data" -p "$1" -- sleep "${2:-5}" || {
+	echo "$0: perf record failed: is perf there, does process $1 run, may you look at it and at the kernel (kernel.perf_event_paranoid)?" >&2
+	exit 1
+}
 perf script -i "$data" -F ip,sym 2>/dev/null | awk '
 function count() {
 	if (stack == "") return

@@ -37,7 +37,7 @@ func parseOptions(args []string, stderr io.Writer) (*options, error) {
 	fs.IntVar(&o.rounds, "rounds", 3, "how often everything is run")
 	rows := fs.String("rows", "", "rows to run, by the start of their names, separated by commas, \"list\" lists them; if empty all but ten-million")
 	systems := fs.String("systems", "zkd,zk38,zk395,echo", "systems to run; those that are not installed are left out")
-	fs.BoolVar(&o.short, "short", false, "one short round of some rows with small trees, under a minute: a check that they run (exit code 1: something failed)")
+	fs.BoolVar(&o.short, "short", false, "one short round of some rows with small trees, under a minute: a check that they run (exit code 1: something failed; figures of so short a run, met or NOT MET, say nothing)")
 	fs.DurationVar(&o.duration, "duration", 5*time.Second, "of one measurement")
 	fs.DurationVar(&o.warmup, "warmup", 3*time.Second, "before each; Java compiles while it runs")
 	fs.IntVar(&o.znodes, "znodes", 1_000_000, "in the rows about large trees")

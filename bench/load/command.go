@@ -47,7 +47,11 @@ func parse(cfg *Config, name string, args []string, stderr io.Writer) (asJSON bo
 	fs := flag.NewFlagSet(name, flag.ContinueOnError)
 	fs.SetOutput(stderr)
 	fs.Usage = func() {
-		fmt.Fprintf(stderr, "usage: %s WORKLOAD [flags]\n\nworkloads: %s\n\n", name, strings.Join(Workloads, ", "))
+		fmt.Fprintf(stderr, "usage: %s WORKLOAD [flags]\n\nworkloads:\n", name)
+		for _, w := range Workloads {
+			fmt.Fprintf(stderr, "  %-8s  %s\n", w, meanings[w])
+		}
+		fmt.Fprint(stderr, "\nflags:\n")
 		fs.PrintDefaults()
 	}
 	fs.Func("server", "host:port,… of the servers; connections are dealt out in turn", func(v string) error {
@@ -63,7 +67,7 @@ func parse(cfg *Config, name string, args []string, stderr io.Writer) (asJSON bo
 	fs.IntVar(&cfg.MultiOps, "multi-ops", 10, "sets in one multi")
 	fs.Float64Var(&cfg.Rate, "rate", 0, "requests per second that are due whatever the server does (open loop); 0 for a closed loop")
 	fs.DurationVar(&cfg.Duration, "duration", 0, "how long to measure (default 10s)")
-	fs.DurationVar(&cfg.Warmup, "warmup", 0, "how long to run before that")
+	fs.DurationVar(&cfg.Warmup, "warmup", 0, "how long to run before the measurement (default 0s)")
 	fs.DurationVar(&cfg.Timeout, "timeout", 0, "session timeout, and how long a server may be silent (default 30s)")
 	fs.StringVar(&cfg.Root, "root", "", "znode to work below, itself below the chroot if there is one (default /zkbench- and a number)")
 	fs.BoolVar(&cfg.Keep, "keep", false, "leave the znodes there")

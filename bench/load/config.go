@@ -27,6 +27,21 @@ const (
 // Workloads lists them in the order of the help text.
 var Workloads = []string{Get, Set, Exists, Children, Create, Mixed, Multi, Fill, Watch, Sessions, Churn}
 
+// meanings says in the help text what each one does.
+var meanings = map[string]string{
+	Get:      "read one of -keys znodes",
+	Set:      "write one of -keys znodes",
+	Exists:   "ask whether one of -keys znodes is there",
+	Children: "list a znode with ten children",
+	Create:   "make a new znode",
+	Mixed:    "set in a share of -write-ratio, else get",
+	Multi:    "-multi-ops sets in one transaction",
+	Fill:     "make -count znodes, a thousand below each parent",
+	Watch:    "every connection watches all of -keys znodes; all are set, and the events awaited",
+	Sessions: "connect, close the session",
+	Churn:    "connect, make an ephemeral, close the session",
+}
+
 // maxWaitingBytes bounds what a mixed workload may have in flight on one connection in each direction: a connection writes while it
 // does not read, and both ends must not wait for each other's socket buffers.
 const maxWaitingBytes = 4 << 20

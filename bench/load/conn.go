@@ -3,7 +3,9 @@ package load
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
+	"io"
 	"net"
 	"time"
 
@@ -136,6 +138,9 @@ func (c *conn) fill() error {
 	c.full = c.w == len(c.in) && len(c.in) < readChunk
 	if n > 0 {
 		return nil
+	}
+	if errors.Is(err, io.EOF) {
+		return fmt.Errorf("the server closed the connection: %w", err)
 	}
 	return err
 }

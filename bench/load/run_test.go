@@ -234,6 +234,14 @@ func TestWrongUsageIsSaid(t *testing.T) {
 	}
 }
 
+func TestTheHelpSaysWhatEachWorkloadDoes(t *testing.T) {
+	var out, errs bytes.Buffer
+	require.Equal(t, 0, load.Command(context.Background(), "bench", load.Config{}, []string{"-help"}, &out, &errs))
+	for _, w := range load.Workloads {
+		require.Regexp(t, "(?m)^  "+w+" +[a-z-]{3}", errs.String())
+	}
+}
+
 func TestAServerThatIsNotThereFailsTheRun(t *testing.T) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)

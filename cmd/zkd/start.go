@@ -11,7 +11,7 @@ import (
 
 // Nearly all that a start allocates stays, so that collections find little. ballast, which is never touched and so takes no memory, and startGrowth, in percent,
 // put the first one off until the heap has half a gigabyte, what a million znodes and their log come to. A larger one is collected as it grows. The usual pace comes
-// back only when the first clients are served: the heap is beyond its goal then, and until a collection has ended whoever allocates has to help it.
+// back a second later, when the first clients have been served: the heap is beyond its goal then, and until a collection has ended whoever allocates has to help it.
 const (
 	ballast     = 256 << 20
 	startGrowth = 200
@@ -37,7 +37,7 @@ func collectLater(start func()) {
 	}
 }
 
-// endStart brings the usual pace back when the first clients are served, or ctx ends.
+// endStart brings the usual pace back a second after the start, or when ctx ends.
 func endStart(ctx context.Context) {
 	t := time.NewTimer(firstServed)
 	defer t.Stop()
