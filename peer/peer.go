@@ -238,7 +238,7 @@ func (p *Peer) listen(ctx context.Context) error {
 	open := func(what, addr string, handle func(context.Context, net.Conn)) error {
 		ln, err := p.cfg.Net.Listen(addr)
 		if err != nil {
-			return &FatalError{Code: 3, Err: fmt.Errorf("listen for %s on %s: %w; check server.%d in the config", what, addr, err, self.ID)}
+			return &FatalError{Code: 3, Err: fmt.Errorf("listen for %s on %s: %w; is another server or connection using it, or is server.%d wrong in the config?", what, addr, err, self.ID)}
 		}
 		context.AfterFunc(ctx, func() { ln.Close() })
 		p.wg.Go(func() { p.accept(ctx, ln, handle) })

@@ -95,8 +95,9 @@ func (n *Node) waitingFor() string {
 		return "this server may have lost what it promised and does not vote; it waits for a leader that the others establish; " +
 			"not connected: " + n.names(func(p *peer) bool { return !p.connected })
 	case n.local.Fresh && !n.local.Vouched:
-		return "the data directory is empty; to found an ensemble every voter must be connected and without a history, " +
-			"which does not hold for " + n.names(func(p *peer) bool { return !founder(p) }) + "; start them, or, if this " +
+		return "the data directory is empty; to found an ensemble every voter must be connected and without a history; not connected: " +
+			n.names(func(p *peer) bool { return !p.connected }) + "; with a history, or not heard yet: " +
+			n.names(func(p *peer) bool { return p.connected && !founder(p) }) + "; start those that are missing, or, if this " +
 			"server certainly never took part, restart it with a file named initialize in dataDir"
 	case n.local.Fresh && !n.founding:
 		return "the data directory is empty, as the operator said; nothing is founded before every voter is there, since a missing one may " +
