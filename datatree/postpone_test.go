@@ -258,6 +258,29 @@ func TestOrderSortedBesideChanges(t *testing.T) {
 	}
 }
 
+// The order of a large tree is there when it is settled: who lists holds up changes while it is being filled.
+func TestALargeOrderIsNotFilledAside(t *testing.T) {
+	for _, more := range []int{0, 1} {
+		plain := New()
+		h := &history{rnd: rand.New(rand.NewSource(1))}
+		for range 300 {
+			h.step(t, plain)
+		}
+		got := loadSideBySide(t, plain.Clone())
+		h.step(t, plain, got)
+		got.mostAside = len(got.later.base) + len(got.later.fresh) - more
+		began := 0
+		got.Settle(sideBySide, func(do func()) func(wait bool) bool {
+			began++
+			do()
+			return func(bool) bool { return true }
+		})
+		require.Equal(t, 1-more, began)
+		require.Equal(t, more == 0, got.order.ended != nil)
+		requireSame(t, plain, got)
+	}
+}
+
 // A listing costs what its parent has, and no more for what came late elsewhere: else one count of a subtree, which lists each znode in it, would
 // hold up everybody for as long as nothing is created or deleted.
 func TestAListingDoesNotLookAtWhatCameLateElsewhere(t *testing.T) {
