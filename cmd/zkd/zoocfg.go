@@ -52,7 +52,7 @@ type zooConfig struct {
 	Observer          bool
 	ZKD               map[string]string // zkd.<name>: our own timers and limits, applied by apply
 
-	Given    map[string]string // each key of setters that was set, and how the file has its value
+	Given    map[string]string // each key of setters that was set and taken, and how the file has its value
 	Warnings []string          // keys that do nothing here, and what is better done in another way
 }
 
@@ -242,8 +242,11 @@ func parseZooConfig(r io.Reader) (*zooConfig, error) {
 
 func (c *zooConfig) set(key, value string) error {
 	if set := setters[key]; set != nil {
+		if err := set(c, value); err != nil {
+			return err
+		}
 		c.Given[key] = value
-		return set(c, value)
+		return nil
 	}
 	if id, ok := strings.CutPrefix(key, "server."); ok {
 		return c.addServer(id, value)

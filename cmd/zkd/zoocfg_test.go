@@ -210,3 +210,12 @@ func FuzzParseZooConfig(f *testing.F) {
 		}
 	})
 }
+
+func TestARefusedKeyIsNotShownAsUsed(t *testing.T) {
+	c, err := parseZooConfig(strings.NewReader("dataDir=/d\nforceSync=no\nenforceQuota=true\n"))
+	require.Error(t, err)
+	var out strings.Builder
+	printConfig(&out, c)
+	require.NotContains(t, out.String(), "forceSync")
+	require.Contains(t, out.String(), "used     enforceQuota=true\n")
+}
