@@ -139,6 +139,9 @@ func (o *order) build(sorted func() []*Node, aside func(do func()) (ended func(w
 	o.ended, o.late = aside(fill), map[string][]*Node{}
 }
 
+// ready reports whether build has ended. It changes nothing.
+func (o *order) ready() bool { return o.ended == nil || o.ended(false) }
+
 // filling reports whether build goes on; if not, all that came late is in its place.
 func (o *order) filling() bool {
 	if o.ended != nil && !o.ended(false) {

@@ -21,10 +21,6 @@ type postponed struct {
 	unsummed []*Node
 }
 
-// mostAside is how many nodes may be sorted and filled in while clients are served. A million take 0.25 s on two processors and 0.6 s on one that three
-// servers share; the peer's loop may have to wait as long, and after a second of that the others take a server for lost.
-const mostAside = 1 << 20
-
 // removedMark is what a node has for a number of children that was removed while the order was postponed.
 const removedMark = -1
 
@@ -40,8 +36,8 @@ func (t *Tree) Postpone() {
 
 // Settle puts everything into the order. Nobody may read the tree meanwhile. run calls its second argument for 0 to n-1, perhaps side by side;
 // nil: one after the other. With aside, which starts its argument and returns what tells, or with wait waits, whether it has ended, sorting and filling
-// may go on when Settle has returned: a listing or an image waits for it, and who changes the tree for them. So a tree of more than mostAside nodes is ready
-// when Settle returns. The nodes that are sorted aside count as in an image, so that they stay as they are.
+// may go on when Settle has returned: a listing or an image waits for it (see Ordered). The nodes that are sorted aside count as in an image, so that they
+// stay as they are.
 func (t *Tree) Settle(run func(n int, do func(i int)), aside func(do func()) (ended func(wait bool) bool)) {
 	if !t.later.on {
 		return
@@ -52,15 +48,18 @@ func (t *Tree) Settle(run func(n int, do func(i int)), aside func(do func()) (en
 	t.sumUp(run)
 	later := t.later
 	t.later = postponed{}
-	if len(later.base)+len(later.fresh) > t.mostAside {
-		aside = nil
-	}
 	if aside != nil {
 		t.imaged = t.changed
 		run = oneByOne // the other processors are for those who come first
 	}
 	t.order.build(func() []*Node { return later.sorted(run) }, aside)
 }
+
+// Ordered reports whether a listing or an image need not wait for what Settle began. Once true it stays so until the next Postpone.
+func (t *Tree) Ordered() bool { return !t.later.on && t.order.ready() }
+
+// Filling returns what waits, with true, until the tree is ordered; nil: it is. What it returns may be called beside everything that the tree does.
+func (t *Tree) Filling() (ended func(wait bool) bool) { return t.order.ended }
 
 // sorted returns the nodes that were not removed, in order.
 func (p *postponed) sorted(run func(n int, do func(i int))) []*Node {

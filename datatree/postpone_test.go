@@ -205,6 +205,7 @@ func TestOrderFilledAside(t *testing.T) {
 		require.Equal(t, plain.Digest(), got.Digest())
 		require.Empty(t, got.order.tree.Len())
 		require.NotEmpty(t, got.order.late)
+		require.False(t, got.Ordered())
 
 		var readers sync.WaitGroup
 		for range 2 {
@@ -216,6 +217,7 @@ func TestOrderFilledAside(t *testing.T) {
 		}
 		close(fill)
 		readers.Wait()
+		require.True(t, got.Ordered())
 		require.NotEmpty(t, got.order.late, "readers change nothing")
 		for range 200 {
 			h.step(t, plain, got)
@@ -254,29 +256,6 @@ func TestOrderSortedBesideChanges(t *testing.T) {
 			h.step(t, plain, got)
 		}
 		require.NotEmpty(t, got.order.late)
-		requireSame(t, plain, got)
-	}
-}
-
-// The order of a large tree is there when it is settled: who lists holds up changes while it is being filled.
-func TestALargeOrderIsNotFilledAside(t *testing.T) {
-	for _, more := range []int{0, 1} {
-		plain := New()
-		h := &history{rnd: rand.New(rand.NewSource(1))}
-		for range 300 {
-			h.step(t, plain)
-		}
-		got := loadSideBySide(t, plain.Clone())
-		h.step(t, plain, got)
-		got.mostAside = len(got.later.base) + len(got.later.fresh) - more
-		began := 0
-		got.Settle(sideBySide, func(do func()) func(wait bool) bool {
-			began++
-			do()
-			return func(bool) bool { return true }
-		})
-		require.Equal(t, 1-more, began)
-		require.Equal(t, more == 0, got.order.ended != nil)
 		requireSame(t, plain, got)
 	}
 }

@@ -22,8 +22,6 @@ type Tree struct {
 	bytes   int64
 	scratch []byte // of the digest
 
-	mostAside int // the constant, but for tests
-
 	// What the last create found, which the next one often wants again.
 	parent *Node    // in the tree, or nil
 	list   *aclList // of the lists if it has a reference, or nil
@@ -48,8 +46,7 @@ func New() *Tree {
 }
 
 func empty() *Tree {
-	return &Tree{nodes: newIndex(), order: newOrder(), lists: aclLists{}, owned: owned{}, fading: fading{}, quotas: map[string]struct{}{},
-		mostAside: mostAside}
+	return &Tree{nodes: newIndex(), order: newOrder(), lists: aclLists{}, owned: owned{}, fading: fading{}, quotas: map[string]struct{}{}}
 }
 
 // Get returns the node at path, nil if there is none. "" is the root, as it is for ZooKeeper's reads.

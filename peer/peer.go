@@ -31,7 +31,7 @@ type StateMachine interface {
 	Apply(recs []txn.Record) error
 	// DigestAt is the state's digest when at was the last record applied, if it is remembered; equal on all servers (I-17).
 	DigestAt(at txn.Zxid) (digest uint64, ok bool)
-	// Snapshot returns the state as it is now, at no cost; its WriteTo may run on another goroutine beside later applies.
+	// Snapshot returns the state as it is now, at no cost; its WriteTo may run on another goroutine beside later applies. nil: not yet, ask again.
 	Snapshot() io.WriterTo
 	// Restore replaces the state by what Snapshot's WriteTo wrote.
 	Restore(r io.Reader) error

@@ -252,6 +252,33 @@ func TestASnapshotIsDueByTheLogAloneHoweverFewTheTransactions(t *testing.T) {
 	})
 }
 
+// The state of a start may have no snapshot to give yet: whoever wants one asks again.
+func TestASnapshotThatIsNotToBeHadYetIsAskedForAgain(t *testing.T) {
+	e := newEnsemble(t, 1, func(c *Config) { c.SnapTxns, c.SnapBytes = 100, 1 })
+	m := e.members[0]
+	m.waitServing(t)
+	left := func() int {
+		m.reg.mu.Lock()
+		defer m.reg.mu.Unlock()
+		return m.reg.busy
+	}
+	m.reg.change(func() { m.reg.busy = 3 })
+	for n := 0; left() > 0; n += 200 { // each batch is enough
+		require.Less(t, n, 200*1000)
+		m.write(n, 200)
+		m.waitApplied(t, n+200)
+	}
+	m.write(1_000_000, 1)
+	m.reg.wait(t, "the snapshot that is due", func() bool { return m.figure("snapshots_written") > 0 && !m.peer.snaps.running.Load() })
+
+	before := m.figure("snapshots_written")
+	m.reg.change(func() { m.reg.busy = 3 })
+	m.peer.snaps.demand()
+	m.reg.wait(t, "the snapshot that is wanted", func() bool { return m.figure("snapshots_written") > before })
+	require.Zero(t, left())
+	require.False(t, m.peer.snaps.wanted.Load())
+}
+
 func TestADamagedStandaloneServerEndsAndGoesOnWhenTheOperatorSaysSo(t *testing.T) {
 	e := newEnsemble(t, 1, nil)
 	m := e.members[0]

@@ -83,8 +83,7 @@ func (s *snapshotter) demand() {
 // settle starts a snapshot that is wanted, unless one is being written or installed: the next turn comes back here. In a turn.
 func (s *snapshotter) settle() {
 	if s.wanted.Load() && s.installing == 0 && s.at.Zxid > 0 && s.running.CompareAndSwap(false, true) {
-		s.wanted.Store(false)
-		s.start()
+		s.wanted.Store(!s.start())
 	}
 }
 
@@ -99,10 +98,15 @@ func (s *snapshotter) installed(id uint64) {
 	}
 }
 
-// start clones the state now and writes it on another goroutine. A failure is not fatal: the log is kept (K63).
-func (s *snapshotter) start() {
+// start clones the state now and writes it on another goroutine, unless the state is not ready; whoever wants it comes back. A failure is not fatal: the log is
+// kept (K63).
+func (s *snapshotter) start() bool {
 	p, at := s.p, s.at
 	clone := p.sm.Snapshot()
+	if clone == nil {
+		s.running.Store(false)
+		return false
+	}
 	table := p.hist.Table.Clone()
 	table.Cut(at)
 	s.rearm(max(p.hist.SnapSize, p.cfg.SnapBytes))
@@ -118,6 +122,7 @@ func (s *snapshotter) start() {
 		p.log.Info("snapshot written", zap.Stringer("zxid", at.Zxid), zap.Int64("bytes", size),
 			zap.Duration("took", p.cfg.Clock.Now()-began))
 	})
+	return true
 }
 
 // write streams the clone to disk, verifies it there and lets the disk writer put it into the manifest.

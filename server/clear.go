@@ -23,4 +23,19 @@ func (r *Replica) Ready() {
 	defer r.mu.Unlock()
 	r.starting = false
 	r.machine.Settle()
+	r.awaitOrder(r.machine)
+}
+
+// awaitOrder has those who asked for lists too early answered when the order of m's znodes is there.
+func (r *Replica) awaitOrder(m *statemachine.Machine) {
+	ended := m.Filling()
+	if ended == nil {
+		return
+	}
+	go func() {
+		ended(true)
+		for _, c := range r.reg.attached() {
+			c.goOn()
+		}
+	}()
 }

@@ -119,13 +119,8 @@ func (c *conn) resting() bool { return c.portion.until != 0 }
 
 // rested ends a rest. It runs on the timer.
 func (c *conn) rested() {
-	c.rep.mu.RLock()
 	c.mu.Lock()
 	c.portion.until = 0
-	if c.state == live {
-		c.advance()
-	}
 	c.mu.Unlock()
-	c.rep.mu.RUnlock()
-	c.kick()
+	c.goOn()
 }

@@ -49,7 +49,7 @@ func (c *conn) takeFrame(frame []byte, now time.Duration) error {
 	case c.local.Load():
 		c.placeLocal(&e, body)
 	}
-	if c.q.len() == 0 && !e.barrier() {
+	if c.q.len() == 0 && !e.barrier() && !c.early(&e) {
 		e.body, e.at = body, quick
 		c.execute(&e)
 		return nil
@@ -59,6 +59,10 @@ func (c *conn) takeFrame(frame []byte, now time.Duration) error {
 	return nil
 }
 
+// early reports whether e needs the order of the znodes, which is still being made. Then it waits in its queue, not here: who holds Replica.mu holds up
+// everybody. Replica.awaitOrder brings it on.
+func (c *conn) early(e *entry) bool { return e.lists() && !c.rep.machine.Ordered() }
+
 // advance answers, executes and starts what can be, in order, until enough is made to be written, or turnTime is over: there is something
 // to be written then, and whoever writes it comes back.
 func (c *conn) advance() { c.advanceTo(flushAt, c.rep.cfg.Now()+turnTime) }
@@ -67,7 +71,7 @@ func (c *conn) advance() { c.advanceTo(flushAt, c.rep.cfg.Now()+turnTime) }
 func (c *conn) advanceTo(bound int, until time.Duration) {
 	for c.state == live && len(c.out) < bound && c.q.moved <= until {
 		e := c.q.front()
-		if e == nil || e.progress == underway || e.progress == fresh && e.barrier() {
+		if e == nil || e.progress == underway || e.progress == fresh && (e.barrier() || c.early(e)) {
 			break
 		}
 		if e.progress == answered {
@@ -82,8 +86,20 @@ func (c *conn) advanceTo(bound int, until time.Duration) {
 	c.start()
 }
 
+// goOn is advance for a goroutine that holds neither lock.
+func (c *conn) goOn() {
+	c.rep.mu.RLock()
+	c.mu.Lock()
+	if c.state == live {
+		c.advance()
+	}
+	c.mu.Unlock()
+	c.rep.mu.RUnlock()
+	c.kick()
+}
+
 // start submits writes and asks for syncs as early as they may be: a write goes out while earlier ones are under way, but nothing
-// passes a sync, since reads between the two would see too much, nor reads that would take long; and only so many bytes go together.
+// passes a sync, since reads between the two would see too much, nor reads that would take long or must wait; and only so many bytes go together.
 func (c *conn) start() {
 	if c.state != live {
 		return
@@ -92,6 +108,9 @@ func (c *conn) start() {
 	for ; c.q.started < len(c.q.entries) && !c.syncAhead; c.q.started++ {
 		e := &c.q.entries[c.q.started]
 		if e.barrier() && (c.resting() || c.q.ahead > maxAhead || c.q.pending > 0 && c.q.pending+len(e.body) > maxPending) {
+			break
+		}
+		if c.early(e) {
 			break
 		}
 		switch {

@@ -35,6 +35,15 @@ func (e *entry) barrier() bool {
 	return !e.here && (e.op == proto.OpSync || e.op.IsWrite() && e.op.Known())
 }
 
+// lists reports whether the entry may list children, for which a state that was just loaded may not be ready.
+func (e *entry) lists() bool {
+	switch e.op {
+	case proto.OpGetChildren, proto.OpGetChildren2, proto.OpGetAllChildrenNumber, proto.OpMultiRead:
+		return true
+	}
+	return false
+}
+
 // maxAhead is how much reads may weigh that stand before a write under way, in reads of one znode. They run when the write is applied, if not
 // before, and everybody waits for that; so a write behind more than this is not submitted before some of them have run.
 const maxAhead = 256

@@ -293,10 +293,13 @@ func (r *Replica) wake(applied txn.Zxid) {
 	}
 }
 
-// Snapshot returns the state as it is, in constant time; any goroutine may write it out.
+// Snapshot returns the state as it is, in constant time; any goroutine may write it out. Behind a start it is nil until the order of the znodes is there.
 func (r *Replica) Snapshot() io.WriterTo {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if !r.machine.Ordered() {
+		return nil
+	}
 	return r.machine.Snapshot()
 }
 
@@ -320,6 +323,9 @@ func (r *Replica) Restore(from io.Reader) error {
 	}
 	r.mu.Lock()
 	r.machine = fresh
+	if !r.starting {
+		r.awaitOrder(fresh)
+	}
 	r.mu.Unlock()
 	r.tracker = nil
 	for _, c := range r.reg.attached() {

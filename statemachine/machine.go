@@ -59,7 +59,7 @@ func (m *Machine) showConfig() {
 func (m *Machine) Postpone() { m.tree.Postpone() }
 
 // Settle ends what Postpone or Restore began. Nobody may read beside it. With Config.Aside the order of the znodes may not be there yet
-// when it returns; lists and snapshots wait for it.
+// when it returns; lists and snapshots wait for it, see Ordered.
 func (m *Machine) Settle() {
 	m.tree.Settle(m.cfg.Parallel, m.cfg.Aside)
 	m.spare = nil
@@ -67,6 +67,12 @@ func (m *Machine) Settle() {
 		m.marks.add(m.zxid, m.tree.Digest())
 	}
 }
+
+// Ordered reports whether lists of children and snapshots need not wait for what Settle began. Once true it stays so until the next Postpone.
+func (m *Machine) Ordered() bool { return m.tree.Ordered() }
+
+// Filling returns what waits, with true, until the state is Ordered; nil: it is. What it returns may be called beside everything else.
+func (m *Machine) Filling() (ended func(wait bool) bool) { return m.tree.Filling() }
 
 // LastZxid is the zxid of the last applied transaction.
 func (m *Machine) LastZxid() txn.Zxid { return m.zxid }
