@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"runtime"
+	"runtime/debug"
 	"runtime/metrics"
 	"sync"
 	"testing"
@@ -166,6 +167,13 @@ func TestTheUsualPaceComesBackBehindTheFirstClients(t *testing.T) {
 	collectLater(func() { require.EqualValues(t, usualPace, growth(), "the operator's choice stays") })
 	endStart(canceled())
 	require.EqualValues(t, usualPace, growth())
+}
+
+// A limit for all memory is not used up by memory that is only there to count.
+func TestAStartWithAMemoryLimitHasNoBallast(t *testing.T) {
+	defer debug.SetMemoryLimit(debug.SetMemoryLimit(4 << 30))
+	before := readMemory().allocated
+	collectLater(func() { require.Less(t, readMemory().allocated-before, uint64(ballast)) })
 }
 
 func canceled() context.Context {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"math"
 	"runtime"
 	"runtime/debug"
 	"sync"
@@ -20,9 +21,10 @@ const (
 )
 
 // collectLater runs start with rarer collections, until endStart. The ballast counts as in use until the next one; so that a server that found little does
-// not put that one off by as much, it collects at once. Where the operator has chosen a pace it stays.
+// not put that one off by as much, it collects at once. Where the operator has chosen a pace, or a limit for the memory, of which the ballast would be a
+// part, it stays.
 func collectLater(start func()) {
-	if paceChosen() {
+	if paceChosen() || debug.SetMemoryLimit(-1) < math.MaxInt64 {
 		start()
 		return
 	}
