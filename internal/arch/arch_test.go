@@ -32,7 +32,7 @@ type pkg struct {
 // packages lists the module's packages with the imports of their code, tests left out.
 func packages(t *testing.T) []pkg {
 	t.Helper()
-	cmd := exec.Command("go", "list", "-pgo=off", "-json=ImportPath,Dir,Imports,GoFiles", "./...")
+	cmd := exec.Command("go", "list", "-json=ImportPath,Dir,Imports,GoFiles", "./...")
 	cmd.Dir = root
 	cmd.Stderr = os.Stderr
 	out, err := cmd.Output()
