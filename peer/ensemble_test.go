@@ -35,6 +35,7 @@ type register struct {
 	skew    uint64 // what the digest is wrong by
 	gate    func() // called while a snapshot is written; may be nil
 	busy    int    // so often it has no snapshot to give
+	asked   func() // called when a snapshot is asked for; may be nil
 }
 
 func newRegister() *register {
@@ -108,6 +109,9 @@ type image struct {
 func (r *register) Snapshot() io.WriterTo {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if r.asked != nil {
+		r.asked()
+	}
 	if r.busy > 0 {
 		r.busy--
 		return nil

@@ -279,6 +279,23 @@ func TestASnapshotThatIsNotToBeHadYetIsAskedForAgain(t *testing.T) {
 	require.False(t, m.peer.snaps.wanted.Load())
 }
 
+// Who demands a snapshot while one is begun wants another: nobody knows whether the state had been taken before.
+func TestASnapshotThatIsDemandedWhileOneBeginsIsWritten(t *testing.T) {
+	e := newEnsemble(t, 1, nil)
+	m := e.members[0]
+	m.waitServing(t)
+	m.write(0, 10)
+	m.waitApplied(t, 10)
+	m.reg.change(func() {
+		m.reg.asked = func() {
+			m.reg.asked = nil
+			m.peer.snaps.wanted.Store(true) // what demand does first
+		}
+	})
+	m.peer.snaps.demand()
+	m.reg.wait(t, "both snapshots", func() bool { return m.figure("snapshots_written") == 2 })
+}
+
 func TestADamagedStandaloneServerEndsAndGoesOnWhenTheOperatorSaysSo(t *testing.T) {
 	e := newEnsemble(t, 1, nil)
 	m := e.members[0]

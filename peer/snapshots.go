@@ -83,7 +83,10 @@ func (s *snapshotter) demand() {
 // settle starts a snapshot that is wanted, unless one is being written or installed: the next turn comes back here. In a turn.
 func (s *snapshotter) settle() {
 	if s.wanted.Load() && s.installing == 0 && s.at.Zxid > 0 && s.running.CompareAndSwap(false, true) {
-		s.wanted.Store(!s.start())
+		s.wanted.Store(false) // before the state is taken: whoever demands one beside this wants a later one
+		if !s.start() {
+			s.wanted.Store(true)
+		}
 	}
 }
 

@@ -147,3 +147,25 @@ func TestLocalSessionExpiresInTime(t *testing.T) {
 		require.LessOrEqual(t, time.Since(last), 400*time.Millisecond)
 	})
 }
+
+// A local session that is being upgraded lives on while its client is heard, however long the upgrade takes.
+func TestASlowUpgradeKeepsTheSession(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, dial, end := expiringWith(t, local)
+		defer end()
+		c := dial()
+		c.shake(&proto.ConnectRequest{TimeOut: 4000, HasReadOnly: true})
+		s.stall()
+		c.send(1, proto.OpCreate, &proto.CreateRequest{Path: "/e", ACL: proto.OpenACL(), Flags: proto.FlagEphemeral})
+		for range 9 {
+			time.Sleep(time.Second)
+			c.send(proto.XidPing, proto.OpPing, nil)
+			s.do(func() { s.rep.Touched() })
+		}
+		s.unstall()
+		r := c.reply()
+		require.EqualValues(t, 1, r.Xid)
+		require.Equal(t, proto.OK, r.Err)
+		require.Zero(t, s.rep.locals.len())
+	})
+}

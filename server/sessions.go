@@ -20,8 +20,11 @@ func (r *Replica) Touched() []zab.Touch {
 	touches := make([]zab.Touch, 0, len(heard))
 	for _, c := range heard {
 		c.touched.Store(false)
-		if c.local.Load() {
+		local := c.local.Load()
+		if local || r.cfg.LocalSessions { // one that is being upgraded is still among the locals
 			r.locals.touch(c.session, c.timeout, r.cfg.Now())
+		}
+		if local {
 			continue
 		}
 		touches = append(touches, zab.Touch{Session: c.session, TimeoutMillis: c.timeout})
