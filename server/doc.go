@@ -20,6 +20,9 @@
 //	flusher    at most one per connection, started by whoever made a reply due that the reader does not write itself; ends when
 //	           nothing is left to write; when very many have something to write, one for every 32 of them
 //
+// Behind a start, or a snapshot that came, a goroutine waits for the order of the znodes and brings on who asked for lists too early; it ends when the order
+// is there, which Run does not wait for.
+//
 // A timer ends the rest of a connection between large writes (pace.go); closing the connection stops it.
 //
 // The exported methods of Replica, and Serve, Freeze, Refused, Synced and Revalidated of Server, are called in the peer's turns: by its
