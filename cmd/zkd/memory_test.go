@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
@@ -156,7 +157,7 @@ func TestTheUsualPaceComesBackBehindTheFirstClients(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		go func() {
 			time.Sleep(firstServed - 1)
-			require.EqualValues(t, startGrowth, growth())
+			assert.EqualValues(t, startGrowth, growth())
 		}()
 		endStart(t.Context())
 	})
