@@ -115,7 +115,7 @@ func (s *snapshotter) start() bool {
 	s.rearm(max(p.hist.SnapSize, p.cfg.SnapBytes))
 	s.writing.Go(func() {
 		began := p.cfg.Clock.Now()
-		size, err := s.write(at, table, clone)
+		size, counts, err := s.write(at, table, clone)
 		if err != nil {
 			s.running.Store(false)
 			p.log.Error("snapshot not written, the log is kept", zap.Stringer("zxid", at.Zxid), zap.Error(err))
@@ -124,27 +124,51 @@ func (s *snapshotter) start() bool {
 		p.disk.meter.snapshots.Add(1)
 		p.log.Info("snapshot written", zap.Stringer("zxid", at.Zxid), zap.Int64("bytes", size),
 			zap.Duration("took", p.cfg.Clock.Now()-began))
+		select {
+		case <-counts:
+			s.sweep()
+		case <-p.stopped:
+		}
 	})
 	return true
 }
 
-// write streams the clone to disk, verifies it there and lets the disk writer put it into the manifest.
-func (s *snapshotter) write(at zab.Position, table zab.EpochTable, clone io.WriterTo) (int64, error) {
+// sweep deletes what the newest snapshot has made dispensable, beside the disk writer, until the process ends: what is left then waits for
+// the next start and its snapshots.
+func (s *snapshotter) sweep() {
+	for more := true; more; {
+		select {
+		case <-s.p.stopped:
+			return
+		default:
+		}
+		var err error
+		if more, err = s.p.store.Sweep(); err != nil {
+			s.p.fail(fatal(err))
+			return
+		}
+	}
+}
+
+// write streams the clone to disk, verifies it there and lets the disk writer put it into the manifest; then counts is closed.
+func (s *snapshotter) write(at zab.Position, table zab.EpochTable, clone io.WriterTo) (size int64, counts <-chan struct{}, err error) {
 	p := s.p
 	w, err := p.store.BeginSnapshot(at, table, p.cfg.Core.Members.Version)
 	if err != nil {
-		return 0, err
+		return 0, nil, err
 	}
 	if _, err := clone.WriteTo(w); err != nil {
 		w.Abort()
-		return 0, err
+		return 0, nil, err
 	}
 	if err := w.Finish(); err != nil {
 		w.Abort()
-		return 0, err
+		return 0, nil, err
 	}
-	size := w.Size()
+	size = w.Size()
+	done := make(chan struct{})
 	p.disk.do(func() error {
+		defer close(done)
 		defer s.running.Store(false)
 		taken, err := p.store.FinishSnapshot(w)
 		var st *StorageError
@@ -159,7 +183,7 @@ func (s *snapshotter) write(at zab.Position, table zab.EpochTable, clone io.Writ
 		}
 		return nil
 	})
-	return size, nil
+	return size, done, nil
 }
 
 // busyFor: the server counts as busy for so long after it applied something.

@@ -113,9 +113,13 @@ type Storage struct {
 	initialized uint64 // cluster id in the file; 0: not written yet
 	failed      error
 
+	sweeping sync.Mutex // held while snapshots and log that were let go are deleted; taken before mu
+
 	mu     sync.Mutex // guards what follows; never held across I/O
 	newest SnapshotHead
-	size   int64 // of newest, bytes; 0: there is none
+	size   int64      // of newest, bytes; 0: there is none
+	letGo  []txn.Zxid // snapshots that the manifest does not name any more and that Sweep deletes
+	closed bool       // nothing is deleted any more
 	// condemned is damage that was found and is still in the folder.
 	condemned []Damage
 }
@@ -308,6 +312,11 @@ func (s *Storage) LogBytesAfter(z txn.Zxid) int64 { return s.log.BytesAfter(z) }
 // Close ends it. clean: nothing is on its way, so that the next start need not distrust the tail.
 func (s *Storage) Close(clean bool) error {
 	var errs []error
+	s.sweeping.Lock()
+	s.mu.Lock()
+	s.closed = true
+	s.mu.Unlock()
+	s.sweeping.Unlock()
 	if clean && s.failed == nil {
 		rec := s.hard.rec
 		rec.Unclean = false

@@ -24,6 +24,25 @@ func life(in sent) []func(w *world) error {
 		return func(w *world) error { return w.write(epoch, count, commit) }
 	}
 	snap := func(at txn.Zxid) func(w *world) error { return func(w *world) error { return w.snapshot(at) } }
+	later := func(at txn.Zxid) func(w *world) error { // what this lets go of is deleted by the next sweep
+		return func(w *world) error {
+			sw, err := w.begin(at)
+			if err == nil {
+				_, err = w.s.FinishSnapshot(sw)
+			}
+			return err
+		}
+	}
+	sweep := func(n int) func(w *world) error {
+		return func(w *world) error {
+			for ; n > 0; n-- {
+				if _, err := w.s.Sweep(); err != nil {
+					return err
+				}
+			}
+			return nil
+		}
+	}
 	cut := func(to txn.Zxid) func(w *world) error { return func(w *world) error { return w.truncate(to) } }
 	return []func(w *world) error{
 		(*world).open,
@@ -31,10 +50,10 @@ func life(in sent) []func(w *world) error {
 		func(w *world) error { return w.s.Initialize(5) },
 		write(1, 6, z(1, 3)), snap(z(1, 6)), write(1, 5, z(1, 9)),
 		func(w *world) error { return w.s.Confirm(z(1, 12)) },
-		snap(z(1, 12)), write(1, 6, z(1, 12)), snap(z(1, 14)),
-		cut(z(1, 16)), write(2, 3, 0), hard(2, 2), cut(z(1, 13)), write(3, 20, 0),
+		snap(z(1, 12)), write(1, 6, z(1, 12)), later(z(1, 14)),
+		cut(z(1, 16)), sweep(1), write(2, 3, 0), hard(2, 2), cut(z(1, 13)), sweep(9), write(3, 20, 0), later(z(3, 5)), sweep(1),
 		func(w *world) error { return w.install(in) },
-		hard(5, 5), write(5, 2, z(5, 5)), snap(z(5, 5)), write(5, 9, z(5, 6)),
+		hard(5, 5), write(5, 2, z(5, 5)), snap(z(5, 5)), write(5, 9, z(5, 6)), later(z(5, 9)), write(5, 2, 0), sweep(9),
 		func(w *world) error { return w.s.Close(true) },
 	}
 }

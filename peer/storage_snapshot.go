@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/zkd-project/zkd/snapshot"
 	"github.com/zkd-project/zkd/txn"
+	"github.com/zkd-project/zkd/txnlog"
 	"github.com/zkd-project/zkd/zab"
 )
 
@@ -124,8 +126,8 @@ func (w *SnapshotWriter) Finish() error {
 	return w.store.snaps.Check(w.store.cfg.RetainSnaps)
 }
 
-// FinishSnapshot makes a finished snapshot one that counts, and lets go of snapshots and log that are no longer needed. w is used up in
-// every case. ErrSuperseded and other errors that are no *StorageError mean that there is no new snapshot and nothing else is wrong.
+// FinishSnapshot makes a finished snapshot one that counts, and lets go of snapshots and log that are no longer needed; Sweep deletes
+// their files. w is used up in every case. ErrSuperseded and other errors that are no *StorageError mean that there is no new snapshot and nothing else is wrong.
 func (s *Storage) FinishSnapshot(w *SnapshotWriter) (zab.SnapshotTaken, error) {
 	defer w.Abort()
 	if s.failed != nil {
@@ -166,7 +168,7 @@ func (s *Storage) FinishSnapshot(w *SnapshotWriter) (zab.SnapshotTaken, error) {
 	return zab.SnapshotTaken{At: at, Size: w.Size(), LogBase: s.oldest()}, err
 }
 
-// purge writes the manifest that names the snapshots of m that stay, removes the others, then log that no snapshot needs. A snapshot that is
+// purge writes the manifest that names the snapshots of m that stay, and lets go of the others and of log that no snapshot needs. A snapshot that is
 // being sent stays, so the log behind it does too.
 func (s *Storage) purge(m manifest) error {
 	keep := max(s.cfg.RetainSnaps, 1)
@@ -188,14 +190,57 @@ func (s *Storage) purge(m manifest) error {
 	if err := s.saveManifest(m); err != nil {
 		return err
 	}
-	if err := s.snaps.Remove(drop); err != nil {
-		return err
-	}
+	s.mu.Lock()
+	s.letGo = drop // with those that Sweep has not come to yet: they are still in the folder
+	s.mu.Unlock()
 	if len(stay) < keep {
 		return nil // the log is the second leg until there are enough snapshots
 	}
 	_, err = s.log.Purge(stay[len(stay)-1], s.cfg.RetainLogBytes)
 	return err
+}
+
+// Sweep deletes one of the files that FinishSnapshot let go of: snapshots, the newest first, then log, the oldest first. more is false if there was none. A *StorageError ends
+// the process. Any goroutine, beside the writer: a file system may take as long for it as for many appends. What is not deleted when the
+// process ends is at the next start or by its first snapshot.
+func (s *Storage) Sweep() (more bool, err error) {
+	const op = "delete old snapshots and log"
+	s.sweeping.Lock()
+	defer s.sweeping.Unlock()
+	s.mu.Lock()
+	drop := s.letGo[:min(1, len(s.letGo))]
+	closed := s.closed
+	s.mu.Unlock()
+	switch {
+	case closed:
+		return false, nil
+	case len(drop) == 1:
+		if err := s.snaps.Remove(drop); err != nil {
+			return false, diskError(op, s.dir, err)
+		}
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.letGo = slices.DeleteFunc(slices.Clone(s.letGo), func(z txn.Zxid) bool { return z == drop[0] })
+		return true, nil
+	}
+	more, err = s.log.Sweep()
+	if errors.Is(err, txnlog.ErrBroken) || errors.Is(err, txnlog.ErrClosed) {
+		return false, nil // the writer knows
+	}
+	if err != nil {
+		return false, diskError(op, s.logDir, err)
+	}
+	return more, nil
+}
+
+// spareSnapshots has Sweep delete no snapshot any more of those that were let go; the next FinishSnapshot lets them go again. When it
+// returns none is being deleted.
+func (s *Storage) spareSnapshots() {
+	s.sweeping.Lock()
+	defer s.sweeping.Unlock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.letGo = nil
 }
 
 func (s *Storage) setNewest(h SnapshotHead, size int64) {

@@ -217,6 +217,88 @@ func (w *world) snapshotNames(t *testing.T) []string {
 	return slices.DeleteFunc(w.names(t, folder()), func(name string) bool { return !strings.HasPrefix(name, "snap.") })
 }
 
+// finish is snapshot without the sweep behind it.
+func (w *world) finish(t *testing.T, at txn.Zxid) {
+	t.Helper()
+	sw, err := w.begin(at)
+	require.NoError(t, err)
+	_, err = w.s.FinishSnapshot(sw)
+	require.NoError(t, err)
+}
+
+// What a snapshot lets go of is deleted beside the writer, whenever that is.
+func TestSweepDeletesWhatWasLetGo(t *testing.T) {
+	letGo := func(t *testing.T) (w *world, all []string) {
+		w = newWorld()
+		w.mustOpen(t)
+		for i := 1; i <= 4; i++ {
+			require.NoError(t, w.write(1, 40, 0))
+			all = append(all, snapshot.Name(z(1, 40*i)))
+			w.finish(t, z(1, 40*i))
+		}
+		require.Equal(t, all, w.snapshotNames(t), "nothing was deleted")
+		_, err := w.s.ReadAfter(0, 1)
+		require.ErrorIs(t, err, txnlog.ErrPurged, "but it does not count any more")
+		return w, all
+	}
+
+	t.Run("one by one", func(t *testing.T) {
+		w, all := letGo(t)
+		for i, want := range [][]string{{all[0], all[2], all[3]}, all[2:]} {
+			more, err := w.s.Sweep()
+			require.NoError(t, err)
+			require.True(t, more)
+			require.Equal(t, want, w.snapshotNames(t), "sweep %d", i)
+		}
+		before := len(w.names(t, folder()))
+		require.NoError(t, w.sweep())
+		require.Less(t, len(w.names(t, folder())), before, "log goes too")
+		require.NoError(t, w.write(1, 5, 0))
+		w.restart(t)
+		require.Equal(t, w.zxids(), w.found())
+	})
+
+	t.Run("at the next start", func(t *testing.T) {
+		w, all := letGo(t)
+		rec := w.restart(t)
+		require.Equal(t, all[2:], w.snapshotNames(t))
+		require.Zero(t, rec.Base.Zxid, "the log is as long as its files")
+		require.Equal(t, w.zxids(), w.found())
+	})
+
+	t.Run("not when it is closed", func(t *testing.T) {
+		w, all := letGo(t)
+		require.NoError(t, w.s.Close(true))
+		require.NoError(t, w.sweep())
+		require.Equal(t, all, w.snapshotNames(t))
+	})
+
+	t.Run("not the file of that name that is received", func(t *testing.T) {
+		in := leaderSnapshot(t)
+		w := newWorld()
+		w.mustOpen(t)
+		require.NoError(t, w.write(1, 15, 0))
+		require.NoError(t, w.write(5, 4, 0))
+		w.finish(t, in.begin.At.Zxid)
+		for i := 1; i <= 2; i++ {
+			require.NoError(t, w.write(5, 4, 0))
+			w.finish(t, z(5, 4+4*i))
+		}
+		require.NoError(t, w.install(in))
+		require.NoError(t, w.sweep())
+		require.Equal(t, []string{snapshot.Name(in.begin.At.Zxid)}, w.snapshotNames(t))
+		w.restart(t)
+		require.Equal(t, w.zxids(), w.found())
+	})
+
+	t.Run("a disk that fails ends the process", func(t *testing.T) {
+		w, _ := letGo(t)
+		w.d.FailAt(w.d.Steps()+1, syscall.EIO)
+		_, err := w.s.Sweep()
+		require.Equal(t, zab.ExitDisk, exitCode(t, err))
+	})
+}
+
 // As long as there are fewer snapshots than are to be kept, the whole log is what a damaged one falls back to.
 func TestFirstSnapshotPurgesNothing(t *testing.T) {
 	w := newWorld()

@@ -107,6 +107,7 @@ func (s *Storage) InstallReceived(r *Receiving) error {
 			return brokenInvariant(op, errors.New("it was not verified"))
 		}
 		at := r.head.At
+		s.spareSnapshots() // one of them may have this name
 		if err := r.raw.Install(); err != nil {
 			return err
 		}

@@ -170,8 +170,19 @@ func (w *world) snapshot(at txn.Zxid) error {
 	if err != nil {
 		return err
 	}
-	_, err = w.s.FinishSnapshot(sw)
-	return err
+	if _, err = w.s.FinishSnapshot(sw); err != nil {
+		return err
+	}
+	return w.sweep()
+}
+
+// sweep deletes all that was let go.
+func (w *world) sweep() error {
+	for {
+		if more, err := w.s.Sweep(); !more || err != nil {
+			return err
+		}
+	}
 }
 
 func (w *world) truncate(to txn.Zxid) error {

@@ -113,8 +113,20 @@ func (w *world) purge() error {
 		w.base = next
 	}
 	w.say("purge %v", w.base.Zxid)
-	_, err := w.l.Purge(w.base.Zxid, 0)
-	return err
+	if _, err := w.l.Purge(w.base.Zxid, 0); err != nil {
+		return err
+	}
+	return w.sweep(w.rng.IntN(4))
+}
+
+// sweep deletes n files at most; the rest waits beside whatever comes next.
+func (w *world) sweep(n int) error {
+	for ; n > 0; n-- {
+		if more, err := w.l.Sweep(); !more || err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // check demands that the log that was just opened is one of those it may be, and takes that one for what it is.
@@ -240,10 +252,11 @@ func (w *world) requireBroken(hint string) {
 	steps := w.d.Steps()
 	end, chain := w.l.End()
 	_, purged := w.l.Purge(0, 0)
+	_, swept := w.l.Sweep()
 	_, read := w.l.ReadAfter(0, 1)
 	_, at := w.l.ChainAt(end)
 	for _, err := range []error{
-		w.l.Append(nil, 0), w.l.Confirm(0), w.l.Truncate(end, chain), w.l.Reset(2, 0, 0), w.l.RemoveOldGenerations(), purged, read, at,
+		w.l.Append(nil, 0), w.l.Confirm(0), w.l.Truncate(end, chain), w.l.Reset(2, 0, 0), w.l.RemoveOldGenerations(), purged, swept, read, at,
 	} {
 		require.ErrorIs(w.t, err, txnlog.ErrBroken, hint)
 		require.ErrorIs(w.t, err, syscall.EIO, hint)

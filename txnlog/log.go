@@ -26,11 +26,14 @@ type Log struct {
 	small  int   // batches since the last large one
 	ahead  int64 // offset up to which the active segment's file was written, if only with zeros; beyond any size where that gains nothing
 
-	mu    sync.Mutex // guards what follows; the writer, who alone changes it, reads it without
-	segs  []*segment // oldest first, never empty; the last is the active one
-	end   txn.Zxid
-	chain uint64
-	err   error // why the log does not work any more
+	sweeping sync.Mutex // held while purged files are deleted; taken before mu
+
+	mu     sync.Mutex // guards what follows; the writer, who alone changes it but for purged, reads it without
+	segs   []*segment // oldest first, never empty; the last is the active one
+	purged []string   // files that are not in the log any more and wait for Sweep, oldest first
+	end    txn.Zxid
+	chain  uint64
+	err    error // why the log does not work any more
 }
 
 // usable returns why the log cannot be used, if so. The writer calls it without the lock.
@@ -210,8 +213,10 @@ func bytesOf(segs []*segment) int64 {
 	return sum
 }
 
-// Close ends the log. What was appended is durable already.
+// Close ends the log. What was appended is durable already. When it returns no file is being deleted.
 func (l *Log) Close() error {
+	l.sweeping.Lock()
+	defer l.sweeping.Unlock()
 	l.mu.Lock()
 	was := l.err
 	if was == nil {

@@ -3,6 +3,7 @@ package txnlog_test
 import (
 	"errors"
 	"math/rand/v2"
+	"runtime"
 	"sync"
 	"syscall"
 	"testing"
@@ -165,6 +166,7 @@ func TestPurgeKeepsWhatIsNeeded(t *testing.T) {
 	n, err = l.Purge(h.recs[20].Zxid, 0)
 	require.NoError(t, err)
 	require.Positive(t, n)
+	require.Equal(t, n, sweep(t, l))
 	oldest, chain := l.Oldest()
 	require.LessOrEqual(t, oldest, h.recs[20].Zxid)
 	got, err := l.ChainAt(oldest)
@@ -180,6 +182,7 @@ func TestPurgeKeepsWhatIsNeeded(t *testing.T) {
 
 	_, err = l.Purge(h.recs[39].Zxid, 0)
 	require.NoError(t, err)
+	sweep(t, l)
 	require.Len(t, l.Segments(), 1, "the active one stays")
 	entries, err := d.List(dir)
 	require.NoError(t, err)
@@ -188,6 +191,79 @@ func TestPurgeKeepsWhatIsNeeded(t *testing.T) {
 	_, _, _, err = reopen(d, txnlog.Start{Generation: 1})
 	var corrupt *txnlog.CorruptError
 	require.ErrorAs(t, err, &corrupt, "without a snapshot this log has no beginning")
+}
+
+// sweep deletes all that was purged and returns how many files that were.
+func sweep(t *testing.T, l *txnlog.Log) (n int) {
+	t.Helper()
+	for {
+		more, err := l.Sweep()
+		require.NoError(t, err)
+		if !more {
+			return n
+		}
+		n++
+	}
+}
+
+// To delete a file takes a file system as long as many appends, so Purge leaves it to Sweep, which may run beside all that the writer does.
+func TestPurgeTouchesNoFile(t *testing.T) {
+	d, h := newDisk(), &history{}
+	l, _, _ := mustOpen(t, d, txnlog.Start{Generation: 1})
+	for range 60 {
+		require.NoError(t, l.Append(h.make(1, 3000, 1), 0))
+	}
+	files := names(t, d)
+	steps := d.Steps()
+	n, err := l.Purge(h.recs[30].Zxid, 0)
+	require.NoError(t, err)
+	require.Greater(t, n, 3)
+	require.Equal(t, steps, d.Steps())
+	require.Len(t, l.Segments(), len(files)-n)
+	oldest, _ := l.Oldest()
+
+	for i := range 2 {
+		more, err := l.Sweep()
+		require.NoError(t, err)
+		require.True(t, more)
+		require.Equal(t, files[i+1:], names(t, d), "the oldest first, one by one")
+	}
+
+	t.Run("what is left is log again", func(t *testing.T) {
+		_, chain := l.Oldest()
+		require.NoError(t, l.Close())
+		more, err := l.Sweep()
+		require.ErrorIs(t, err, txnlog.ErrClosed)
+		require.False(t, more)
+		base := txnlog.Start{Generation: 1, Base: oldest, BaseChain: chain}
+		l, _, _ = mustOpen(t, d, base)
+		require.Equal(t, files[2:], names(t, d))
+		require.Equal(t, files[2:], l.Segments())
+		requireHolds(t, l, h, oldest)
+	})
+
+	t.Run("a cut beside it", func(t *testing.T) {
+		n, err = l.Purge(h.recs[30].Zxid, 0)
+		require.NoError(t, err)
+		require.Positive(t, n)
+		to := h.recs[50]
+		require.NoError(t, l.Truncate(to.Zxid, to.Chain))
+		h.cut(to.Zxid)
+		require.Equal(t, n, sweep(t, l))
+		require.Equal(t, l.Segments(), names(t, d))
+		requireHolds(t, l, h, oldest)
+	})
+
+	t.Run("a new generation deletes them too", func(t *testing.T) {
+		n, err = l.Purge(h.recs[45].Zxid, 0)
+		require.NoError(t, err)
+		require.Positive(t, n)
+		end, chain := h.end()
+		require.NoError(t, l.Reset(2, end, chain))
+		require.NoError(t, l.RemoveOldGenerations())
+		require.Zero(t, sweep(t, l), "they are gone")
+		require.Equal(t, l.Segments(), names(t, d))
+	})
 }
 
 func TestOldSegmentsAreReadOnlyWhenAsked(t *testing.T) {
@@ -304,6 +380,18 @@ func TestReadersBesideTheWriter(t *testing.T) {
 			}
 		})
 	}
+	wg.Go(func() {
+		for last := all[len(all)-1].Zxid; ; {
+			if _, err := l.Sweep(); err != nil {
+				t.Errorf("sweep: %v", err)
+				return
+			}
+			if end, _ := l.End(); end == last {
+				return
+			}
+			runtime.Gosched()
+		}
+	})
 	for i := range all {
 		require.NoError(t, l.Append(all[i:i+1], 0))
 		if i%50 == 49 {

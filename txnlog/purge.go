@@ -2,29 +2,49 @@ package txnlog
 
 import (
 	"errors"
+	"fmt"
 	"path/filepath"
 	"slices"
 
 	"github.com/zkd-project/zkd/txn"
 )
 
-// Purge deletes the oldest segments whose records are all <= upTo while the rest keeps at least keepBytes. Each is durably gone
-// before the next, so that a crash leaves a contiguous rest. The active segment and files of unknown name are never touched.
+// Purge takes out of the log the oldest segments whose records are all <= upTo while the rest keeps at least keepBytes, and returns how many.
+// It touches no file: Sweep deletes them. The active segment and files of unknown name stay.
 func (l *Log) Purge(upTo txn.Zxid, keepBytes int64) (removed int, err error) {
 	if err := l.usable(); err != nil {
 		return 0, err
 	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	for len(l.segs) > 1 && l.segs[1].head.Prev <= upTo && bytesOf(l.segs[1:]) >= keepBytes {
-		oldest := l.segs[0]
-		l.mu.Lock()
+		l.purged = append(l.purged, l.segs[0].path)
 		l.segs = l.segs[1:]
-		l.mu.Unlock()
-		if err := l.removeAll([]string{oldest.path}); err != nil {
-			return removed, l.fail(err)
-		}
 		removed++
 	}
 	return removed, nil
+}
+
+// Sweep deletes the oldest file that Purge took out of the log and has not been deleted yet; more is false if there was none. Each is durably
+// gone before the next, so that a crash leaves a contiguous rest; what it leaves is part of the log again at the next Open. Any goroutine: to
+// delete a large file may take a file system as long as many appends, which need not wait for it.
+func (l *Log) Sweep() (more bool, err error) {
+	l.sweeping.Lock()
+	defer l.sweeping.Unlock()
+	l.mu.Lock()
+	if l.err != nil || len(l.purged) == 0 {
+		defer l.mu.Unlock()
+		return false, l.err
+	}
+	path := l.purged[0]
+	l.mu.Unlock()
+	if err := l.removeAll([]string{path}); err != nil {
+		return false, fmt.Errorf("purge the log: %w", err)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.purged = l.purged[1:]
+	return true, nil
 }
 
 // Segments returns the names of the segments, oldest first. The last is the active one.

@@ -3,6 +3,7 @@ package txnlog
 import (
 	"fmt"
 	"path/filepath"
+	"slices"
 
 	"github.com/zkd-project/zkd/internal/mutant"
 	"github.com/zkd-project/zkd/txn"
@@ -164,6 +165,8 @@ func (l *Log) RemoveOldGenerations() error {
 }
 
 func (l *Log) removeGenerations(which func(uint64) bool) error {
+	l.sweeping.Lock()
+	defer l.sweeping.Unlock()
 	entries, err := l.disk.List(l.dir)
 	if err != nil {
 		return err
@@ -174,5 +177,11 @@ func (l *Log) removeGenerations(which func(uint64) bool) error {
 			gone = append(gone, filepath.Join(l.dir, e.Name))
 		}
 	}
-	return l.removeAll(gone)
+	if err := l.removeAll(gone); err != nil {
+		return err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.purged = slices.DeleteFunc(l.purged, func(path string) bool { return slices.Contains(gone, path) })
+	return nil
 }

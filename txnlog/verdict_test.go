@@ -260,6 +260,7 @@ func TestAPurgedSegmentThatComesBack(t *testing.T) {
 	n, err := l.Purge(w.h.recs[14].Zxid, 0)
 	require.NoError(t, err)
 	require.Equal(t, 2, n)
+	require.Equal(t, 2, sweep(t, l))
 	require.NoError(t, l.Close())
 	w.create(w.path(0), old)
 	l, rep, _ := mustOpen(t, w.d, s)

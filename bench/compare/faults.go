@@ -206,6 +206,8 @@ func snapshots(ctx context.Context, r *runner) error {
 	r.report("p99 without", "µs", without.Latency.P99)
 	r.report("p99 with", "µs", with.Latency.P99)
 	r.report("p99 grows to", "%", 100*with.Latency.P99/without.Latency.P99)
+	r.report("longest write without", "µs", without.Latency.Max)
+	r.report("longest write with", "µs", with.Latency.Max)
 	return nil
 }
 

@@ -37,7 +37,7 @@ type node struct {
 	froze     time.Duration // when the last freeze began
 	thawed    time.Duration // and ended
 
-	rng, diskRng, clockRng, strayRng *rand.Rand
+	rng, diskRng, sweepRng, clockRng, strayRng *rand.Rand
 
 	// The process.
 	cfg     zab.Config
@@ -71,7 +71,7 @@ type node struct {
 
 func newNode(w *World, id zab.ServerID) *node {
 	i := int(id)
-	n := &node{w: w, id: id, rng: source(w.sc.Seed, "node", i), diskRng: source(w.sc.Seed, "disk", i),
+	n := &node{w: w, id: id, rng: source(w.sc.Seed, "node", i), diskRng: source(w.sc.Seed, "disk", i), sweepRng: source(w.sc.Seed, "sweep", i),
 		clockRng: source(w.sc.Seed, "clock", i), strayRng: source(w.sc.Seed, "stray", i)}
 	n.setDisk(simdisk.NewDisk(0))
 	n.offset = between(n.clockRng, time.Hour, 1000*time.Hour)

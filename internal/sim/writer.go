@@ -281,12 +281,28 @@ func (s *snapshotter) finish(w *peer.SnapshotWriter) {
 			return err
 		case err == nil:
 			n.put(taken)
+			s.sweep()
 			if chance(n.w.checks.rng, 10) {
 				n.w.checks.deep(n)
 			}
 			return n.mend()
 		}
 		return nil
+	})
+}
+
+// sweep deletes what was let go, one file after the other, beside the writer and with time between them.
+func (s *snapshotter) sweep() {
+	n := s.n
+	n.soon(between(n.sweepRng, 0, 10*time.Millisecond), func() {
+		more, err := n.store.Sweep()
+		if err != nil {
+			n.die(err)
+			return
+		}
+		if more {
+			s.sweep()
+		}
 	})
 }
 
