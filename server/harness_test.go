@@ -165,6 +165,14 @@ func (s *solo) held() int {
 	return len(s.waiting)
 }
 
+// release lets the first submission that is held go on.
+func (s *solo) release() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.tasks, s.waiting = append(s.tasks, s.waiting[0]), s.waiting[1:]
+	s.wake.Broadcast()
+}
+
 func (s *solo) unstall() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -74,43 +74,48 @@ func (p *pace) rest(id txn.SessionID, took, timeout time.Duration) time.Duration
 	return min(took*time.Duration(min(restPerOther*others, restMost)), timeout/restLongest)
 }
 
-// portion is what a connection has under way together: writes that were submitted since it last had none. The caller of its methods holds conn.mu.
+// portion tells when a connection's writes are large: while those under way at once are. The caller of its methods holds conn.mu.
 type portion struct {
-	bytes int
-	at    time.Duration // of the first
+	large bool
+	since time.Duration // when that began, or the last answer since came; of large
 	until time.Duration // nothing is submitted before; 0: no rest
 	timer *time.Timer
 }
 
-// weigh notes a write that is about to be submitted.
+// weigh notes a write that is about to be submitted, and not in queue.pending yet.
 func (c *conn) weigh(bytes int) {
 	p := &c.portion
-	if c.q.pending == 0 {
-		p.bytes, p.at = 0, c.rep.cfg.Now()
+	if p.large || c.q.pending+bytes < heavy {
+		return
 	}
-	if p.bytes += bytes; p.bytes >= heavy {
-		c.rep.pace.wake(p.at)
-	}
+	p.large, p.since = true, c.rep.cfg.Now()
+	c.rep.pace.wake(p.since)
 }
 
-// settleDown begins a rest when a large portion has been answered. It runs in the peer's turn.
+// settleDown begins or prolongs a rest when a write of a large portion has been answered and is in queue.pending no more: for the time that
+// this took. What comes with it took no more of it. It runs in the peer's turn.
 func (c *conn) settleDown() {
 	p := &c.portion
-	if c.q.pending > 0 || p.bytes < heavy || c.state != live {
+	if !p.large || c.state != live {
 		return
 	}
 	now := c.rep.cfg.Now()
-	rest := c.rep.pace.rest(c.session, now-p.at, time.Duration(c.timeout)*time.Millisecond)
-	p.bytes = 0
+	took := now - p.since
+	p.large, p.since = c.q.pending >= heavy, now
+	c.rep.pace.wake(now)
+	timeout := time.Duration(c.timeout) * time.Millisecond
+	rest := c.rep.pace.rest(c.session, took, timeout)
 	if rest <= 0 {
 		return
 	}
-	p.until = now + rest
-	c.rep.stats.rests.Add(1)
+	if p.until == 0 {
+		c.rep.stats.rests.Add(1)
+	}
+	p.until = min(max(p.until, now)+rest, now+timeout/restLongest)
 	if p.timer == nil {
-		p.timer = time.AfterFunc(rest, c.rested)
+		p.timer = time.AfterFunc(p.until-now, c.rested)
 	} else {
-		p.timer.Reset(rest)
+		p.timer.Reset(p.until - now)
 	}
 }
 

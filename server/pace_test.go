@@ -2,6 +2,7 @@ package server
 
 import (
 	"bytes"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -86,4 +87,65 @@ func TestLargeWritesRest(t *testing.T) {
 		require.Equal(t, proto.OK, r.Err)
 	}
 	require.GreaterOrEqual(t, s.rep.stats.rests.Load(), int64(2))
+}
+
+// ticking gives a server a clock that is as slow as the machine: a microsecond passes whenever it is read.
+func ticking(cfg *Config) {
+	var ticks atomic.Int64
+	cfg.Now = func() time.Duration { return time.Second + time.Duration(ticks.Add(1))*time.Microsecond }
+}
+
+// What counts is what is under way at once, not what has been since the connection last had nothing under way: a connection that always has a
+// few small writes under way, and so never none, has none that are large, whatever they add up to.
+func TestAStreamOfSmallWritesDoesNotRest(t *testing.T) {
+	s := serving(t, ticking)
+	stream, small := s.connect(), s.connect()
+	require.Equal(t, proto.OK, stream.call(1, proto.OpCreate, &proto.CreateRequest{Path: "/stream", ACL: proto.OpenACL()}).Err)
+	require.Equal(t, proto.OK, small.call(1, proto.OpCreate, &proto.CreateRequest{Path: "/small", ACL: proto.OpenACL()}).Err)
+	s.rep.pace.wake(s.rep.cfg.Now()) // somebody else's writes are large
+	require.Equal(t, proto.OK, small.call(2, proto.OpSetData, &proto.SetDataRequest{Path: "/small", Version: -1}).Err)
+
+	set := &proto.SetDataRequest{Path: "/stream", Data: make([]byte, heavy/20), Version: -1}
+	held := func(n int) {
+		require.Eventually(t, func() bool { return s.held() == n }, patience, time.Millisecond)
+	}
+	s.stall()
+	stream.send(2, proto.OpSetData, set)
+	held(1)
+	for xid := int32(3); xid < 60; xid++ { // three times heavy
+		stream.send(xid, proto.OpSetData, set)
+		held(2)
+		s.release()
+		require.Equal(t, xid-1, stream.reply().Xid)
+	}
+	s.unstall()
+	require.Equal(t, int32(59), stream.reply().Xid)
+	require.Equal(t, proto.OK, stream.call(60, proto.OpSetData, set).Err)
+	require.Zero(t, s.rep.stats.rests.Load())
+}
+
+// Writes that are large only together rest too, also where the next come before the last are answered.
+func TestManyWritesAtOnceRest(t *testing.T) {
+	s := serving(t, ticking)
+	many, small := s.connect(), s.connect()
+	require.Equal(t, proto.OK, many.call(1, proto.OpCreate, &proto.CreateRequest{Path: "/many", ACL: proto.OpenACL()}).Err)
+	require.Equal(t, proto.OK, small.call(1, proto.OpCreate, &proto.CreateRequest{Path: "/small", ACL: proto.OpenACL()}).Err)
+	s.rep.pace.wake(s.rep.cfg.Now())
+	require.Equal(t, proto.OK, small.call(2, proto.OpSetData, &proto.SetDataRequest{Path: "/small", Version: -1}).Err)
+
+	set := &proto.SetDataRequest{Path: "/many", Data: make([]byte, heavy/10), Version: -1}
+	s.stall()
+	xid := int32(2)
+	for ; xid < 16; xid++ { // together more than heavy
+		many.send(xid, proto.OpSetData, set)
+		require.Eventually(t, func() bool { return s.held() == int(xid)-1 }, patience, time.Millisecond)
+	}
+	s.release()
+	require.Equal(t, int32(2), many.reply().Xid)
+	require.EqualValues(t, 1, s.rep.stats.rests.Load(), "after the first answer, although more is under way")
+	s.unstall()
+	for want := int32(3); want < xid; want++ {
+		require.Equal(t, want, many.reply().Xid)
+	}
+	require.Equal(t, proto.OK, many.call(xid, proto.OpSetData, set).Err, "it goes on")
 }
