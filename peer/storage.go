@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -113,7 +114,8 @@ type Storage struct {
 	initialized uint64 // cluster id in the file; 0: not written yet
 	failed      error
 
-	sweeping sync.Mutex // held while snapshots and log that were let go are deleted; taken before mu
+	sweeping sync.Mutex                   // held while snapshots and log that were let go are deleted; taken before mu
+	unswept  atomic.Pointer[StorageError] // why that failed; the writer does nothing more then
 
 	mu     sync.Mutex // guards what follows; never held across I/O
 	newest SnapshotHead
@@ -149,10 +151,18 @@ func brokenInvariant(op string, err error) error {
 		Do: "this is a fault in zkd: keep the data folder and the log output and report it"}
 }
 
+// hasFailed returns the first failure, a sweep's included. The writer's.
+func (s *Storage) hasFailed() error {
+	if err := s.unswept.Load(); err != nil && s.failed == nil {
+		s.failed = err
+	}
+	return s.failed
+}
+
 // do runs one durable change.
 func (s *Storage) do(op string, change func() error) error {
-	if s.failed != nil {
-		return s.failed
+	if err := s.hasFailed(); err != nil {
+		return err
 	}
 	if err := change(); err != nil {
 		return s.fatal(op, err)
@@ -230,6 +240,10 @@ func (s *Storage) Truncate(to zab.Position) error {
 	const op = "truncate the log"
 	return s.do(op, func() error {
 		if err := s.mayCut(to); err != nil {
+			var damage *txnlog.CorruptError
+			if errors.As(err, &damage) {
+				return err // the disk's fault, which the next start finds too
+			}
 			return brokenInvariant(op, err)
 		}
 		if rec := s.hard.rec; !mutant.On("O4") && (rec.Generation != s.man.Generation || rec.Watermark > to.Zxid) {
@@ -317,7 +331,7 @@ func (s *Storage) Close(clean bool) error {
 	s.closed = true
 	s.mu.Unlock()
 	s.sweeping.Unlock()
-	if clean && s.failed == nil {
+	if clean && s.hasFailed() == nil {
 		rec := s.hard.rec
 		rec.Unclean = false
 		if err := s.saveHard(rec); err != nil {

@@ -100,8 +100,8 @@ func (s *Storage) acquit(z txn.Zxid) {
 // so nothing is lost by that. notes says what was moved where. When left is true, a new snapshot is needed for the rest.
 func (s *Storage) SetDamagedAside() (taken zab.SnapshotTaken, notes []string, left bool, err error) {
 	todo := s.Condemned()
-	if len(todo) == 0 || s.failed != nil {
-		return taken, nil, false, s.failed
+	if err := s.hasFailed(); err != nil || len(todo) == 0 {
+		return taken, nil, false, err
 	}
 	newest, size, ok := s.Newest()
 	if !ok || s.isCondemned(newest.At.Zxid) {

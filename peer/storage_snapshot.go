@@ -130,8 +130,8 @@ func (w *SnapshotWriter) Finish() error {
 // their files. w is used up in every case. ErrSuperseded and other errors that are no *StorageError mean that there is no new snapshot and nothing else is wrong.
 func (s *Storage) FinishSnapshot(w *SnapshotWriter) (zab.SnapshotTaken, error) {
 	defer w.Abort()
-	if s.failed != nil {
-		return zab.SnapshotTaken{}, s.failed
+	if err := s.hasFailed(); err != nil {
+		return zab.SnapshotTaken{}, err
 	}
 	at := w.head.At
 	chain, err := s.log.ChainAt(at.Zxid)
@@ -200,11 +200,10 @@ func (s *Storage) purge(m manifest) error {
 	return err
 }
 
-// Sweep deletes one of the files that FinishSnapshot let go of: snapshots, the newest first, then log, the oldest first. more is false if there was none. A *StorageError ends
+// Sweep deletes one of the files that FinishSnapshot let go of: snapshots, then log, the oldest first. more is false if there was none. A *StorageError ends
 // the process. Any goroutine, beside the writer: a file system may take as long for it as for many appends. What is not deleted when the
 // process ends is at the next start or by its first snapshot.
 func (s *Storage) Sweep() (more bool, err error) {
-	const op = "delete old snapshots and log"
 	s.sweeping.Lock()
 	defer s.sweeping.Unlock()
 	s.mu.Lock()
@@ -216,7 +215,7 @@ func (s *Storage) Sweep() (more bool, err error) {
 		return false, nil
 	case len(drop) == 1:
 		if err := s.snaps.Remove(drop); err != nil {
-			return false, diskError(op, s.dir, err)
+			return false, s.sweepFailed(s.dir, err)
 		}
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -228,9 +227,19 @@ func (s *Storage) Sweep() (more bool, err error) {
 		return false, nil // the writer knows
 	}
 	if err != nil {
-		return false, diskError(op, s.logDir, err)
+		return false, s.sweepFailed(s.logDir, err)
 	}
 	return more, nil
+}
+
+// sweepFailed has the writer refuse everything from now on: an fsync of the folder that failed may have been the writer's too.
+func (s *Storage) sweepFailed(dir string, err error) error {
+	err = diskError("delete old snapshots and log", dir, err)
+	var st *StorageError
+	if errors.As(err, &st) {
+		s.unswept.CompareAndSwap(nil, st)
+	}
+	return err
 }
 
 // spareSnapshots has Sweep delete no snapshot any more of those that were let go; the next FinishSnapshot lets them go again. When it

@@ -296,7 +296,23 @@ func TestSweepDeletesWhatWasLetGo(t *testing.T) {
 		w.d.FailAt(w.d.Steps()+1, syscall.EIO)
 		_, err := w.s.Sweep()
 		require.Equal(t, zab.ExitDisk, exitCode(t, err))
+		steps := w.d.Steps()
+		require.ErrorIs(t, w.write(1, 1, 0), syscall.EIO, "the writer stops at once, not when it is told")
+		require.Equal(t, steps, w.d.Steps())
 	})
+}
+
+// A cut reads the log up to where it ends then. Damage that it meets there is the disk's, not a fault of zkd.
+func TestACutThatMeetsDamage(t *testing.T) {
+	w := grown(t)
+	segments := slices.DeleteFunc(w.names(t, folder()), func(name string) bool { return !strings.HasPrefix(name, "log.") })
+	w.corrupt(t, segments[len(segments)-1], 4096+100)
+	w.hist = w.hist[:len(w.hist)-1]
+	err := w.s.Truncate(w.end())
+	require.Equal(t, zab.ExitDisk, exitCode(t, err))
+	var damage *txnlog.CorruptError
+	require.ErrorAs(t, err, &damage)
+	require.NotContains(t, err.Error(), "fault in zkd")
 }
 
 // As long as there are fewer snapshots than are to be kept, the whole log is what a damaged one falls back to.

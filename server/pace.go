@@ -19,6 +19,8 @@ const (
 	// restLongest is the part of the session's timeout that one rest takes at most, whatever a write has taken: a client that is not answered,
 	// and not heard, for longer would be lost.
 	restLongest = 4
+	// tookMost bounds what of the time counts: when all stood still, a large write was not the cause.
+	tookMost = 100 * time.Millisecond
 	// paceWindow is for how long a session that has written counts. It counts as one of small writes if it wrote less than a part of
 	// paceSmaller of what the resting one did.
 	paceWindow  = 500 * time.Millisecond
@@ -71,7 +73,7 @@ func (p *pace) rest(id txn.SessionID, took, timeout time.Duration) time.Duration
 			others++
 		}
 	}
-	return min(took*time.Duration(min(restPerOther*others, restMost)), timeout/restLongest)
+	return min(min(took, tookMost)*time.Duration(min(restPerOther*others, restMost)), timeout/restLongest)
 }
 
 // portion tells when a connection's writes are large: while those under way at once are. The caller of its methods holds conn.mu.
@@ -125,6 +127,11 @@ func (c *conn) resting() bool { return c.portion.until != 0 }
 // rested ends a rest. It runs on the timer.
 func (c *conn) rested() {
 	c.mu.Lock()
+	if left := c.portion.until - c.rep.cfg.Now(); left > 0 && c.state == live { // it was prolonged when the timer had fired
+		c.portion.timer.Reset(left)
+		c.mu.Unlock()
+		return
+	}
 	c.portion.until = 0
 	c.mu.Unlock()
 	c.goOn()

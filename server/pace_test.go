@@ -38,6 +38,7 @@ func TestPaceCountsSmallerOthers(t *testing.T) {
 	}
 	require.Equal(t, restMost*time.Millisecond, p.rest(pest, time.Millisecond, timeout), "a large write keeps some of the time")
 	require.Equal(t, timeout/4, p.rest(pest, time.Minute, timeout), "its heartbeats are heard in time")
+	require.Equal(t, restMost*tookMost, p.rest(pest, time.Minute, time.Minute), "a stall is not its fault")
 }
 
 func TestPaceForgets(t *testing.T) {
@@ -148,4 +149,17 @@ func TestManyWritesAtOnceRest(t *testing.T) {
 		require.Equal(t, want, many.reply().Xid)
 	}
 	require.Equal(t, proto.OK, many.call(xid, proto.OpSetData, set).Err, "it goes on")
+}
+
+// Sessions that come and go are not as many small writers.
+func TestPaceDoesNotCountSessionsThatComeAndGo(t *testing.T) {
+	s := serving(t, ticking)
+	s.rep.pace.wake(s.rep.cfg.Now())
+	require.Equal(t, proto.OK, s.connect().call(1, proto.OpCloseSession, nil).Err)
+	writer := s.connect()
+	require.Equal(t, proto.OK, writer.call(1, proto.OpCreate, &proto.CreateRequest{Path: "/a", ACL: proto.OpenACL()}).Err)
+	s.do(func() {
+		require.Contains(t, s.rep.pace.current, txn.SessionID(writer.SessionID))
+		require.Len(t, s.rep.pace.current, 1)
+	})
 }

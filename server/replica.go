@@ -137,7 +137,7 @@ func (r *Replica) applyOne(rec *txn.Record) error {
 	if err != nil {
 		return err
 	}
-	if r.counting && t.Session != 0 {
+	if r.counting && t.Session != 0 && t.Op != proto.OpCreateSession && t.Op != proto.OpCloseSession { // sessions that come and go are not so many writers
 		r.pace.count(t.Session, len(rec.Bytes))
 	}
 	var c *conn

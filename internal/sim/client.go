@@ -211,7 +211,7 @@ func (c *client) ping() {
 // work makes requests, in bursts.
 func (c *client) work() {
 	c.w.after(around(c.rng, c.rate)+time.Microsecond, func() {
-		if chance(c.rng, 40) {
+		if chance(c.rng, 40) && !c.w.asked {
 			c.until = c.w.now + around(c.rng, 20*c.rate)
 		}
 		if c.live && !c.quiet && c.w.now >= c.until && len(c.pending) < c.depth {

@@ -232,6 +232,7 @@ func (w *World) finish() {
 func (w *World) hush(quiet bool) {
 	for _, c := range w.clients {
 		if c.quiet = quiet || c.fixed != nil; !c.quiet { // a client of a schedule does as it is told
+			c.until = 0
 			c.connect()
 		}
 	}
