@@ -18,7 +18,7 @@
 //	snapshot sender one per SendSnapshot; log reader: one per ReadLog
 //	space watcher   one: looks at the free space once a second
 //	scrubber        one: reads old segments and snapshots through, slowly, once a day
-//	snapshotter     one per snapshot: writes a clone of the state to disk, then deletes old files, while the next may begin
+//	snapshotter     at most one: writes a clone of the state to disk, then deletes old files
 //	log reader      at a start, within OpenStorage: reads and decodes the log while the state is given what came before (ReadAhead)
 //
 // A turn is one Step and everything that follows from it; only in a turn are the core, the StateMachine and the Edge called. Turns are

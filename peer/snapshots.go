@@ -114,10 +114,10 @@ func (s *snapshotter) start() bool {
 	table.Cut(at)
 	s.rearm(max(p.hist.SnapSize, p.cfg.SnapBytes))
 	s.writing.Go(func() {
+		defer s.over()
 		began := p.cfg.Clock.Now()
 		size, counts, err := s.write(at, table, clone)
 		if err != nil {
-			s.running.Store(false)
 			p.log.Error("snapshot not written, the log is kept", zap.Stringer("zxid", at.Zxid), zap.Error(err))
 			return
 		}
@@ -131,6 +131,14 @@ func (s *snapshotter) start() bool {
 		}
 	})
 	return true
+}
+
+// over lets the next snapshot begin; one that was wanted meanwhile does.
+func (s *snapshotter) over() {
+	s.running.Store(false)
+	if s.wanted.Load() {
+		s.demand()
+	}
 }
 
 // sweep deletes what the newest snapshot has made dispensable, beside the disk writer, until the process ends: what is left then waits for
@@ -169,7 +177,6 @@ func (s *snapshotter) write(at zab.Position, table zab.EpochTable, clone io.Writ
 	done := make(chan struct{})
 	p.disk.do(func() error {
 		defer close(done)
-		defer s.running.Store(false)
 		taken, err := p.store.FinishSnapshot(w)
 		var st *StorageError
 		switch {
