@@ -217,7 +217,10 @@ func (p *Peer) Run(ctx context.Context) error {
 	if p.cause != nil {
 		return errors.Join(p.cause, p.store.Close(false))
 	}
-	return p.store.Close(true)
+	if err := p.store.Close(true); err != nil {
+		return fatal(err)
+	}
+	return nil
 }
 
 // fail ends everything at once; the first cause counts. Any goroutine may call it.

@@ -167,7 +167,7 @@ func (s *Storage) do(op string, change func() error) error {
 	if err := change(); err != nil {
 		return s.fatal(op, err)
 	}
-	return nil
+	return s.hasFailed() // a sweep's fsync of the folder may have had the error that was this change's
 }
 
 // Append makes records durable behind the log's end. commit is a hint for the next start, at most the last record's zxid.
@@ -240,11 +240,10 @@ func (s *Storage) Truncate(to zab.Position) error {
 	const op = "truncate the log"
 	return s.do(op, func() error {
 		if err := s.mayCut(to); err != nil {
-			var damage *txnlog.CorruptError
-			if errors.As(err, &damage) {
-				return err // the disk's fault, which the next start finds too
+			if errors.Is(err, errMayNotCut) || errors.Is(err, txnlog.ErrNoSuchZxid) || errors.Is(err, txnlog.ErrPurged) {
+				return brokenInvariant(op, err)
 			}
-			return brokenInvariant(op, err)
+			return err // the disk's fault
 		}
 		if rec := s.hard.rec; !mutant.On("O4") && (rec.Generation != s.man.Generation || rec.Watermark > to.Zxid) {
 			rec.Generation, rec.Watermark = s.man.Generation, to.Zxid
@@ -259,6 +258,8 @@ func (s *Storage) Truncate(to zab.Position) error {
 	})
 }
 
+var errMayNotCut = errors.New("the log must not be cut there")
+
 // mayCut checks, before anything is touched, that what would be left can be started from.
 func (s *Storage) mayCut(to zab.Position) error {
 	chain, err := s.log.ChainAt(to.Zxid)
@@ -266,13 +267,13 @@ func (s *Storage) mayCut(to zab.Position) error {
 		return err
 	}
 	if chain != to.Chain {
-		return fmt.Errorf("%v has another chain in the log", to.Zxid)
+		return fmt.Errorf("%w: %v has another chain in the log", errMayNotCut, to.Zxid)
 	}
 	oldest := s.oldest().Zxid
 	if oldest == 0 || slices.ContainsFunc(s.man.Snapshots, func(z txn.Zxid) bool { return z >= oldest && z <= to.Zxid }) {
 		return nil
 	}
-	return fmt.Errorf("no snapshot is left for a log that ends at %v", to.Zxid)
+	return fmt.Errorf("%w: no snapshot is left for a log that ends at %v", errMayNotCut, to.Zxid)
 }
 
 // dropSnapshotsAfter forgets and removes every snapshot behind z.
@@ -331,12 +332,12 @@ func (s *Storage) Close(clean bool) error {
 	s.closed = true
 	s.mu.Unlock()
 	s.sweeping.Unlock()
-	if clean && s.hasFailed() == nil {
-		rec := s.hard.rec
-		rec.Unclean = false
-		if err := s.saveHard(rec); err != nil {
-			errs = append(errs, s.fatal("note the clean stop", err))
-		}
+	if clean {
+		errs = append(errs, s.do("note the clean stop", func() error {
+			rec := s.hard.rec
+			rec.Unclean = false
+			return s.saveHard(rec)
+		}))
 	}
 	errs = append(errs, s.log.Close(), s.hard.file.Close())
 	for _, l := range s.locks {

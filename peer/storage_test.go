@@ -299,6 +299,7 @@ func TestSweepDeletesWhatWasLetGo(t *testing.T) {
 		steps := w.d.Steps()
 		require.ErrorIs(t, w.write(1, 1, 0), syscall.EIO, "the writer stops at once, not when it is told")
 		require.Equal(t, steps, w.d.Steps())
+		require.Equal(t, zab.ExitDisk, exitCode(t, w.s.Close(true)), "and no stop is a clean one")
 	})
 }
 
