@@ -6,6 +6,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -221,7 +222,12 @@ func (b *bench) one(ctx context.Context, r *runner) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	if err := r.row.run(ctx, r); err != nil {
+	err := r.row.run(ctx, r)
+	if r.sys.java && errors.Is(err, io.EOF) { // Apache ZooKeeper closes connections under load now and then; zkd has one try
+		fmt.Fprintf(os.Stderr, "%s on %s, once more: %v\n", r.row.name, r.sys.name, err)
+		err = r.row.run(ctx, r)
+	}
+	if err != nil {
 		err = fmt.Errorf("%s on %s: %w", r.row.name, r.sys.name, err)
 		fmt.Fprintln(os.Stderr, err)
 		return err
