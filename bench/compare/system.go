@@ -26,8 +26,8 @@ type bench struct {
 	o       *options
 	dir     string
 	systems []*system
-	put     func(sample)
-	clients int // number of clusters started, for the names of folders
+	rec     *record // what has been measured so far
+	clients int     // number of clusters started, for the names of folders
 }
 
 // debianClasses is where Debian's package puts ZooKeeper; its manifest names the rest.

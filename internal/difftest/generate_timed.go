@@ -6,13 +6,14 @@ import (
 	"github.com/zkd-project/zkd/proto"
 )
 
-// What the servers of a timed run wait for, in milliseconds. Everything in between is done in far less.
+// What the servers of a timed run wait for, in milliseconds. What is done between making a node and waiting for its end must be over
+// before the shortest of them.
 const (
 	shortSession = 3000 // what a session gets that asks for less
 	longSession  = 3600000
 	sweepEvery   = 1500
-	neverUsed    = 1000
-	shortTTL     = 1200
+	neverUsed    = 2000
+	shortTTL     = 2000
 )
 
 // timedSteps makes an episode in which sessions expire and containers and TTL nodes are swept, a few things at a time: when exactly that
@@ -84,7 +85,8 @@ func (g *generator) expiry(root string) []step {
 	}
 }
 
-// sweep makes nodes that go by themselves, one of them soon, and some that stay.
+// sweep makes nodes that go by themselves, one of them soon, and some that stay. Nothing is asked between the trigger, behind which a
+// container may go at any moment, and the end of the wait for it.
 func (g *generator) sweep(root string) []step {
 	slot := g.IntN(slots)
 	other := (slot + 1 + g.IntN(slots-1)) % slots
@@ -115,9 +117,9 @@ func (g *generator) sweep(root string) []step {
 	for _, p := range []string{root, root + "/c", root + "/l", x} {
 		look.requests = append(look.requests, g.request(other, proto.OpGetChildren2, &proto.PathWatchRequest{Path: p}))
 	}
-	out := []step{made, g.watching(other, root), g.watching(slot, root)}
+	out := []step{made, g.watching(other, root), g.watching(slot, root), {act: doFlush}}
 	if len(trigger.requests) > 0 {
 		out = append(out, trigger)
 	}
-	return append(out, step{act: doFlush}, step{act: doSweep, slot: slot, path: until}, look)
+	return append(out, step{act: doSweep, slot: slot, path: until}, look)
 }
