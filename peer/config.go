@@ -25,7 +25,7 @@ type Config struct {
 	SnapTxns       int           // a snapshot is due after so many transactions (± 30 %) …
 	SnapBytes      int64         // … and so many bytes of log, or as many as the last snapshot had;
 	SnapLimit      int64         // or after so many bytes (or the last snapshot's) however few the transactions; default 4 GiB
-	SnapRate       int64         // bytes per second that a snapshot may write, or send to a learner, while there is other work; 0: no bound
+	SnapRate       int64         // bytes per second that a snapshot may write or read back, or send to a learner, while there is other work; 0: no bound
 	ScrubInterval  time.Duration // between two readings of old segments and snapshots (± 30 %); default a day
 	ScrubRate      int64         // bytes per second that they may read; default 8 MiB/s
 	RetainSnaps    int           // verified snapshots that are kept

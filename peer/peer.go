@@ -142,7 +142,7 @@ func Open(cfg Config, sm StateMachine, ses Sessions, edge Edge, log *zap.Logger)
 	var err error
 	p.store, p.rec, err = OpenStorage(StorageConfig{Disk: cfg.Disk, DataDir: cfg.DataDir, LogDir: cfg.LogDir, Self: core.Self,
 		SegmentBytes: cfg.SegmentBytes, RetainSnaps: cfg.RetainSnaps, RetainLogBytes: cfg.RetainLogBytes, NewID: draw, Wall: cfg.Clock.Wall,
-		Pace: p.snaps.written, ReadAhead: true}, sm)
+		Pace: p.snaps.moved, ReadAhead: true}, sm)
 	if err != nil {
 		return nil, fatal(err)
 	}

@@ -29,7 +29,7 @@ type snapshotter struct {
 	writing sync.WaitGroup // the goroutine that writes one
 	wanted  atomic.Bool    // whatever the bounds say: a damaged file has to be replaced
 	last    atomic.Int64   // when something was applied, by the monotonic clock
-	fresh   atomic.Int64   // bytes of a snapshot written since the space watcher was last told
+	fresh   atomic.Int64   // bytes of a snapshot written or read back since the space watcher was last told
 
 	// Owned by the turn.
 	txns, dueTxns   int
@@ -196,9 +196,9 @@ func (s *snapshotter) write(at zab.Position, table zab.EpochTable, clone io.Writ
 // busyFor: the server counts as busy for so long after it applied something.
 const busyFor = 100 * time.Millisecond
 
-// written is called after each n bytes of a snapshot. A snapshot may take the room of the next segment within less than a second, and whoever
+// moved is called after each n bytes of a snapshot that were written, or read back. A snapshot may take the room of the next segment within less than a second, and whoever
 // appends then would find none: so the space is looked at as for the log.
-func (s *snapshotter) written(n int) {
+func (s *snapshotter) moved(n int) {
 	if s.fresh.Add(int64(n)) >= s.p.cfg.SegmentBytes/4 {
 		s.fresh.Store(0)
 		poke(s.p.disk.grown)
@@ -206,7 +206,7 @@ func (s *snapshotter) written(n int) {
 	s.pace(n)
 }
 
-// pace is called while a snapshot is written, or sent to a learner: at most SnapRate while there is other work.
+// pace is called while a snapshot is written, read back, or sent to a learner: at most SnapRate while there is other work.
 func (s *snapshotter) pace(n int) {
 	rate := s.p.cfg.SnapRate
 	if rate <= 0 || s.p.now().Sub(zab.Instant(s.last.Load())) > busyFor {

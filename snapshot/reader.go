@@ -133,10 +133,13 @@ func (r *Reader) corrupt(at int64, err error) error {
 	return &CorruptError{File: r.name, Offset: at, Err: err}
 }
 
-// drain reads to the end and reports what Read would.
-func (r *Reader) drain() error {
+// drain reads to the end and reports what Read would. pace, which may be nil, is called after each block.
+func (r *Reader) drain(pace func(n int)) error {
 	for r.err == nil {
-		_, r.err = r.next()
+		var b []byte
+		if b, r.err = r.next(); r.err == nil && pace != nil {
+			pace(blockHead + len(b))
+		}
 	}
 	if r.err == io.EOF {
 		return nil

@@ -18,7 +18,8 @@ import (
 type Config struct {
 	Disk env.Disk
 	Dir  string // must be there
-	// Pace is called after each block that a Writer wrote, with its length in bytes, and may wait. nil: nothing waits.
+	// Pace is called after each block that a Writer wrote, with its length in bytes, and after each that it read back; it may wait. nil:
+	// nothing waits.
 	Pace func(n int)
 }
 
@@ -157,7 +158,7 @@ func (s *Store) Verify(zxid txn.Zxid, pace func(n int) error) error {
 	p := &paced{ReaderAt: f, pace: pace}
 	r, err := newReader(p, size, s.path(zxid), zxid)
 	if err == nil {
-		err = r.drain()
+		err = r.drain(nil)
 	}
 	if p.stopped != nil {
 		return p.stopped

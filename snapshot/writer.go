@@ -52,8 +52,8 @@ func (t *temp) fail(err error) error {
 	return err
 }
 
-// seal makes the bytes durable and reads all of them back.
-func (t *temp) seal() error {
+// seal makes the bytes durable and reads all of them back. pace is called after each block that was read; nil: nothing waits.
+func (t *temp) seal(pace func(n int)) error {
 	if t.err != nil {
 		return t.err
 	}
@@ -66,7 +66,7 @@ func (t *temp) seal() error {
 	}
 	r, err := newReader(t.file, t.at, t.path, t.zxid)
 	if err == nil {
-		err = r.drain()
+		err = r.drain(pace)
 	}
 	if err != nil {
 		return t.fail(fmt.Errorf("read back snapshot %v: %w", t.zxid, err))
@@ -177,7 +177,7 @@ func (w *Writer) Finish() error {
 	if err := w.temp.write(appendTrailer(nil, w.seed, w.sofar)); err != nil {
 		return err
 	}
-	return w.temp.seal()
+	return w.temp.seal(w.temp.store.cfg.Pace)
 }
 
 // Install gives a finished snapshot its name; it is durable when Install returns nil.
@@ -213,7 +213,7 @@ func (w *RawWriter) Write(p []byte) (int, error) {
 }
 
 // Finish syncs what came and verifies structure and sums; a *CorruptError tells what is wrong.
-func (w *RawWriter) Finish() error { return w.temp.seal() }
+func (w *RawWriter) Finish() error { return w.temp.seal(nil) }
 
 // Open reads the stream of a finished file that is not installed yet. The Reader ends with this RawWriter.
 func (w *RawWriter) Open() (*Reader, error) { return w.temp.open() }
