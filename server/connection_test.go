@@ -353,12 +353,14 @@ func TestFourLetterWords(t *testing.T) {
 	require.Contains(t, plain.word("srvr"), "Mode: standalone")
 }
 
-// word sends a four-letter word in two pieces and returns the whole answer.
+// word sends a four-letter word in two pieces and returns the whole answer, when the server does not count its connection any more.
 func (s *solo) word(w string) string {
+	before, _ := s.rep.reg.counts()
 	c := s.dial()
 	c.write([]byte(w[:2]))
 	c.write([]byte(w[2:]))
 	b, err := io.ReadAll(c.nc)
 	require.NoError(s.t, err)
+	require.Eventually(s.t, func() bool { n, _ := s.rep.reg.counts(); return n <= before }, patience, time.Millisecond)
 	return string(b)
 }
