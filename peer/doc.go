@@ -28,5 +28,6 @@
 // of threads, which add up to most of what a lone write costs. A turn must not wait for a reader, the disk writer or a socket.
 //
 // Files: peer.go the loop; perform.go effects; disk.go the disk writer; snapshots.go taking, sending, receiving; mesh.go, stream.go,
-// hello.go the network; storage.go, hardstate.go, manifest.go the data directory (no goroutine without ReadAhead: internal/sim runs them too).
+// hello.go the network; snapshot_plan.go when a snapshot begins, storage.go, hardstate.go, manifest.go the data directory (no goroutine without
+// ReadAhead: internal/sim runs all of these too).
 package peer

@@ -534,7 +534,7 @@ func (p *Peer) enrich(now zab.Instant, evs []zab.Event) []zab.Event {
 	for i, ev := range evs {
 		switch ev := ev.(type) {
 		case zab.DiskDone:
-			p.snaps.installed(ev.ID)
+			p.snaps.plan.Installed(ev.ID)
 		case zab.Received:
 			switch ev.Packet.(type) {
 			case *zab.Ping:

@@ -25,7 +25,7 @@ func (p *Peer) perform(now zab.Instant, fx zab.Effect) {
 	case zab.Append, zab.SaveHardState, zab.Truncate, zab.Initialize:
 		p.disk.queue(fx)
 	case zab.InstallSnapshot:
-		p.snaps.installs(fx)
+		p.snaps.plan.Installs(fx)
 		p.disk.queue(fx)
 	case zab.ReadLog:
 		p.readLog(fx)

@@ -3,12 +3,15 @@ package peer
 import (
 	"os"
 	"path/filepath"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
 
+	"github.com/zkd-project/zkd/internal/env"
+	"github.com/zkd-project/zkd/snapshot"
 	"github.com/zkd-project/zkd/txn"
 	"github.com/zkd-project/zkd/zab"
 )
@@ -269,14 +272,14 @@ func TestASnapshotThatIsNotToBeHadYetIsAskedForAgain(t *testing.T) {
 		m.waitApplied(t, n+200)
 	}
 	m.write(1_000_000, 1)
-	m.reg.wait(t, "the snapshot that is due", func() bool { return m.figure("snapshots_written") > 0 && !m.peer.snaps.running.Load() })
+	m.reg.wait(t, "the snapshot that is due", func() bool { return m.figure("snapshots_written") > 0 && !m.snapping() })
 
 	before := m.figure("snapshots_written")
 	m.reg.change(func() { m.reg.busy = 3 })
 	m.peer.snaps.demand()
 	m.reg.wait(t, "the snapshot that is wanted", func() bool { return m.figure("snapshots_written") > before })
 	require.Zero(t, left())
-	require.False(t, m.peer.snaps.wanted.Load())
+	m.peer.takeTurn(func() { require.False(t, m.peer.snaps.plan.wanted) })
 }
 
 // Who demands a snapshot while one is begun wants another: nobody knows whether the state had been taken before.
@@ -289,11 +292,57 @@ func TestASnapshotThatIsDemandedWhileOneBeginsIsWritten(t *testing.T) {
 	m.reg.change(func() {
 		m.reg.asked = func() {
 			m.reg.asked = nil
-			m.peer.snaps.wanted.Store(true) // what demand does first
+			go m.peer.snaps.demand() // it has to wait for the end of this turn
 		}
 	})
 	m.peer.snaps.demand()
 	m.reg.wait(t, "both snapshots", func() bool { return m.figure("snapshots_written") == 2 })
+}
+
+// gatedDisk lets the removal of one file wait.
+type gatedDisk struct {
+	env.Disk
+	name        atomic.Value // string: the file's, without its folder
+	asked, open chan struct{}
+}
+
+func (d *gatedDisk) Remove(path string) error {
+	if d.name.Load() == filepath.Base(path) {
+		close(d.asked)
+		<-d.open
+	}
+	return d.Disk.Remove(path)
+}
+
+// The deletion is part of the snapshot: beside it the next one would cost writes more, and what waits for it could grow without end (ADR 0025).
+func TestASnapshotThatIsDemandedBesideTheDeletionWaitsForIt(t *testing.T) {
+	d := &gatedDisk{asked: make(chan struct{}), open: make(chan struct{})}
+	e := newEnsemble(t, 1, func(c *Config) {
+		d.Disk, c.Disk = c.Disk, d
+		c.RetainSnaps = 1
+	})
+	m := e.members[0]
+	m.waitServing(t)
+	take := func(n int) {
+		m.write(10*(n-1), 10)
+		m.waitApplied(t, 10*n)
+		m.peer.snaps.demand()
+	}
+	take(1)
+	m.reg.wait(t, "the first snapshot", func() bool { return m.figure("snapshots_written") == 1 && !m.snapping() })
+	head, _, ok := m.peer.store.Newest()
+	require.True(t, ok)
+	d.name.Store(snapshot.Name(head.At.Zxid))
+	take(2)
+	<-d.asked
+	take(3)
+	m.peer.takeTurn(func() {
+		require.True(t, m.peer.snaps.plan.Running())
+		require.True(t, m.peer.snaps.plan.wanted)
+	})
+	require.Equal(t, int64(2), m.figure("snapshots_written"))
+	close(d.open)
+	m.reg.wait(t, "the third snapshot", func() bool { return m.figure("snapshots_written") == 3 && !m.snapping() })
 }
 
 func TestADamagedStandaloneServerEndsAndGoesOnWhenTheOperatorSaysSo(t *testing.T) {

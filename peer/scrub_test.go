@@ -34,6 +34,15 @@ func (m *member) figure(name string) int64 {
 	return -1
 }
 
+// snapping: a snapshot is being written, or what it let go of deleted; or a turn is taken right now.
+func (m *member) snapping() bool {
+	if !m.peer.turning.TryLock() { // the caller may hold what the turn needs
+		return true
+	}
+	defer m.peer.turning.Unlock()
+	return m.peer.snaps.plan.Running()
+}
+
 func (m *member) glob(t *testing.T, pattern string) []string {
 	t.Helper()
 	found, err := filepath.Glob(filepath.Join(m.cfg.DataDir, "zkd", pattern))
@@ -54,7 +63,7 @@ func rotting(t *testing.T) (*ensemble, *member) {
 		m.write(100*i, 100)
 		m.waitApplied(t, 100*(i+1))
 	}
-	m.reg.wait(t, "a snapshot", func() bool { return m.figure("snapshots_written") > 0 && !m.peer.snaps.running.Load() })
+	m.reg.wait(t, "a snapshot", func() bool { return m.figure("snapshots_written") > 0 && !m.snapping() })
 	return e, m
 }
 
@@ -96,7 +105,7 @@ func TestADamagedSnapshotIsReplacedBeforeItIsSent(t *testing.T) {
 			l.waitApplied(t, 1000*(i+1))
 		}
 		l.waitPurged(t)
-		l.reg.wait(t, "the end of snapshots", func() bool { return !l.peer.snaps.running.Load() })
+		l.reg.wait(t, "the end of snapshots", func() bool { return !l.snapping() })
 		head, size, ok := l.peer.store.Newest()
 		require.True(t, ok)
 		rotten(t, filepath.Join(l.cfg.DataDir, "zkd", snapshot.Name(head.At.Zxid)), size/2)

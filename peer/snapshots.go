@@ -21,100 +21,61 @@ const snapSignature = "BenWasHere"
 // chunkBytes is the size of one SNAPCHUNK.
 const chunkBytes = 256 << 10
 
-// snapshotter decides when a local snapshot is due and has one written beside the loop: both bounds must be reached, so that neither a
-// tiny tree nor a large one is written all the time (§19).
+// snapshotter has local snapshots written beside the loop, as its plan says.
 type snapshotter struct {
 	p       *Peer
-	running atomic.Bool
+	plan    SnapshotPlan   // owned by the turn
 	writing sync.WaitGroup // the goroutine that writes one
-	wanted  atomic.Bool    // whatever the bounds say: a damaged file has to be replaced
 	last    atomic.Int64   // when something was applied, by the monotonic clock
 	fresh   atomic.Int64   // bytes of a snapshot written or read back since the space watcher was last told
-
-	// Owned by the turn.
-	txns, dueTxns   int
-	bytes, dueBytes int64
-	limit           int64        // bytes that are enough by themselves
-	at              zab.Position // last applied
-	installing      uint64       // the disk operation that puts another state in the place of this one; 0: there is none
-	installAt       zab.Position // of that state
 }
 
 func (s *snapshotter) init(p *Peer, rec *Recovered) {
-	s.p, s.at = p, rec.Applied
-	s.rearm(rec.SnapshotSize)
-	// What this start had to replay counts: the next one would have to replay it again.
-	s.txns, s.bytes = rec.Replayed, s.p.store.LogBytesAfter(rec.SnapshotAt.Zxid)
+	s.p = p
+	s.plan = NewSnapshotPlan(SnapshotBounds{Txns: p.cfg.SnapTxns, Bytes: p.cfg.SnapBytes, Limit: p.cfg.SnapLimit}, rec,
+		p.store.LogBytesAfter(rec.SnapshotAt.Zxid), rand.Float64())
 }
 
-// rearm sets the next bounds, with jitter so that not all servers write together.
-func (s *snapshotter) rearm(size int64) {
-	jitter := 0.7 + 0.6*rand.Float64()
-	s.txns, s.bytes = 0, 0
-	s.dueTxns = max(1, int(float64(s.p.cfg.SnapTxns)*jitter))
-	s.dueBytes = int64(float64(max(size, s.p.cfg.SnapBytes)) * jitter)
-	s.limit = int64(float64(max(size, s.p.cfg.SnapLimit)) * jitter)
-}
-
-// applied counts, and starts a snapshot when one is due.
+// applied counts; the end of the turn starts what is due by that.
 func (s *snapshotter) applied(recs []txn.Record) {
-	last := &recs[len(recs)-1]
-	s.at = zab.Position{Zxid: last.Zxid, Chain: last.Chain}
 	s.last.Store(int64(s.p.now()))
-	s.txns += len(recs)
-	s.bytes += int64(recordBytes(recs))
-	due := s.txns >= s.dueTxns && s.bytes >= s.dueBytes || s.bytes >= s.limit
-	if due && s.running.CompareAndSwap(false, true) {
-		s.start()
-	}
+	s.plan.Applied(recs)
 }
 
 // demand has a snapshot written as soon as one can be. Any goroutine that is not in a turn.
-func (s *snapshotter) demand() {
-	s.wanted.Store(true)
+func (s *snapshotter) demand() { s.change((*SnapshotPlan).Demand) }
+
+// change tells the plan something outside a turn, and takes one if a snapshot is due by that.
+func (s *snapshotter) change(tell func(*SnapshotPlan)) {
 	s.p.takeTurn(func() {
-		if !s.p.ended {
+		tell(&s.plan)
+		if s.plan.Due() && !s.p.ended {
 			s.p.turn(nil)
 		}
 	})
 	poke(s.p.inbox.wake) // the loop has to arm its timer anew
 }
 
-// settle starts a snapshot that is wanted, unless one is being written or installed: the next turn comes back here. In a turn.
+// settle starts a snapshot that is due: it clones the state now and writes it on another goroutine, unless the state is not ready; then the next turn
+// comes back here. In a turn. A failure is not fatal: the log is kept (K63).
 func (s *snapshotter) settle() {
-	if s.wanted.Load() && s.installing == 0 && s.at.Zxid > 0 && s.running.CompareAndSwap(false, true) {
-		s.wanted.Store(false) // before the state is taken: whoever demands one beside this wants a later one
-		if !s.start() {
-			s.wanted.Store(true)
-		}
+	if !s.plan.Due() {
+		return
 	}
-}
-
-// installs notes that a received snapshot is about to replace the state, installed that it has.
-func (s *snapshotter) installs(fx zab.InstallSnapshot) {
-	s.installing, s.installAt = fx.ID, fx.Begin.At
-}
-
-func (s *snapshotter) installed(id uint64) {
-	if s.installing == id && id > 0 {
-		s.installing, s.at = 0, s.installAt
+	p := s.p
+	select {
+	case <-p.stopped: // within this turn: the state may be broken
+		return
+	default:
 	}
-}
-
-// start clones the state now and writes it on another goroutine, unless the state is not ready; whoever wants it comes back. A failure is not fatal: the log is
-// kept (K63).
-func (s *snapshotter) start() bool {
-	p, at := s.p, s.at
 	clone := p.sm.Snapshot()
 	if clone == nil {
-		s.running.Store(false)
-		return false
+		return
 	}
-	table := p.hist.Table.Clone()
+	at, table := s.plan.Begin(max(p.hist.SnapSize, p.cfg.SnapBytes), rand.Float64()), p.hist.Table.Clone()
 	table.Cut(at)
-	s.rearm(max(p.hist.SnapSize, p.cfg.SnapBytes))
 	s.writing.Go(func() {
-		defer s.over()
+		defer s.change((*SnapshotPlan).Over)
 		began := p.cfg.Clock.Now()
 		size, counts, err := s.write(at, table, clone)
 		if err != nil {
@@ -130,15 +91,6 @@ func (s *snapshotter) start() bool {
 		case <-p.stopped:
 		}
 	})
-	return true
-}
-
-// over lets the next snapshot begin; one that was wanted meanwhile does.
-func (s *snapshotter) over() {
-	s.running.Store(false)
-	if s.wanted.Load() {
-		s.demand()
-	}
 }
 
 // sweep deletes what the newest snapshot has made dispensable, beside the disk writer, until the process ends: what is left then waits for

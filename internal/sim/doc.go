@@ -4,7 +4,7 @@
 //	schedule file ─▶ Parse ──────┘                      zkdsim play, testdata/schedules
 //	Shrink(Scenario) ─▶ a smaller Scenario that fails in the same way
 //
-// What is real: quorum, leader, follower, zab's codec, peer.Storage with txnlog and snapshot, statemachine, session. What is played:
+// What is real: quorum, leader, follower, zab's codec, peer.Storage with txnlog and snapshot, peer.SnapshotPlan, statemachine, session. What is played:
 //
 //	world.go, agenda.go    time: one heap of happenings by (time, order of entry)
 //	network.go             connections: FIFO, delay, half-open, lost suffixes, one-way blocks, refusal
@@ -58,7 +58,7 @@
 //	stray SERVER                                       a frame of a connection that is gone, or of another epoch, comes once more
 //	calm on|off                                        on: waits until all serve; from then on the leader has to go on (I-48)
 //	lie SERVER…                                        it applies the next data as another (I-17)
-//	handover SERVER [TARGET]; snapshot SERVER…; wall SERVER BY; move CLIENT
+//	handover SERVER [TARGET]; snapshot SERVER… (demands one); wall SERVER BY; move CLIENT
 //	write, ephemeral PATH DATA; delete, read, sync PATH; close     by a client of the schedule's own, and at the end of the line
 //	… [through SERVER] [as NAME]                       through which server, and what the request is called from then on;
 //	                                                   DATA is a word, or so many bytes: 9000-bytes

@@ -66,7 +66,7 @@ func init() {
 		"calm": {"on|off", 1, (*World).calm},
 		"snapshot": {"SERVER…", 1, each(func(_ *World, n *node) {
 			if n.core != nil {
-				n.snaps.start()
+				n.snaps.demand()
 			}
 		})},
 		"lie":   {"SERVER…", 1, each(func(w *World, n *node) { w.lie(n) })},

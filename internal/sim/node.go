@@ -37,7 +37,7 @@ type node struct {
 	froze     time.Duration // when the last freeze began
 	thawed    time.Duration // and ended
 
-	rng, diskRng, sweepRng, clockRng, strayRng *rand.Rand
+	rng, diskRng, sweepRng, demandRng, clockRng, strayRng *rand.Rand
 
 	// The process.
 	cfg     zab.Config
@@ -72,7 +72,7 @@ type node struct {
 func newNode(w *World, id zab.ServerID) *node {
 	i := int(id)
 	n := &node{w: w, id: id, rng: source(w.sc.Seed, "node", i), diskRng: source(w.sc.Seed, "disk", i), sweepRng: source(w.sc.Seed, "sweep", i),
-		clockRng: source(w.sc.Seed, "clock", i), strayRng: source(w.sc.Seed, "stray", i)}
+		demandRng: source(w.sc.Seed, "demand", i), clockRng: source(w.sc.Seed, "clock", i), strayRng: source(w.sc.Seed, "stray", i)}
 	n.setDisk(simdisk.NewDisk(0))
 	n.offset = between(n.clockRng, time.Hour, 1000*time.Hour)
 	if w.sc.Drift > 0 {
@@ -197,6 +197,7 @@ func (n *node) start() {
 	n.core = quorum.New(&n.cfg, quorum.Recovered{Hard: rec.Hard, Hist: n.hist, Fresh: rec.Fresh, Vouched: rec.Vouched,
 		Initialized: rec.Initialized}, n.now())
 	n.snaps = newSnapshotter(n)
+	n.snaps.tempt()
 	n.startMesh()
 	n.watchSpace(peer.Space{})
 	n.wake()
@@ -364,6 +365,7 @@ func (n *node) turn(evs []zab.Event) {
 		evs, n.answers = n.answers, nil
 	}
 	n.settleSnapshots()
+	n.snaps.settle()
 	n.writer.kick()
 	w.checks.onTurn(n)
 	if n.ended {
@@ -400,6 +402,8 @@ func (n *node) enrich(now zab.Instant, evs []zab.Event) []zab.Event {
 	touches := false
 	for i, ev := range evs {
 		switch ev := ev.(type) {
+		case zab.DiskDone:
+			n.snaps.plan.Installed(ev.ID)
 		case zab.Received:
 			switch ev.Packet.(type) {
 			case *zab.Ping:
@@ -448,7 +452,11 @@ func (n *node) perform(now zab.Instant, fx zab.Effect) {
 	case zab.Truncate:
 		w.checks.onCut(n, fx.To)
 		n.writer.queue(fx)
-	case zab.SaveHardState, zab.InstallSnapshot, zab.Initialize:
+	case zab.InstallSnapshot:
+		n.snaps.plan.Installs(fx)
+		n.snaps.tempt()
+		n.writer.queue(fx)
+	case zab.SaveHardState, zab.Initialize:
 		n.writer.queue(fx)
 	case zab.ReadLog:
 		n.readLog(fx)
@@ -471,7 +479,7 @@ func (n *node) perform(now zab.Instant, fx zab.Effect) {
 		}
 		w.checks.onApplied(n)
 		n.writer.commit = fx.Records[len(fx.Records)-1].Zxid
-		n.snaps.applied(fx.Records)
+		n.snaps.plan.Applied(fx.Records)
 	case zab.TouchSessions:
 		w.checks.onTouch(n, fx)
 		n.edge.Touch(fx.From, fx.Touches, now)
@@ -544,6 +552,7 @@ func (n *node) stop() {
 // finish is the end of a graceful stop: what is queued leaves, what is on its way to the disk gets there.
 func (n *node) finish() {
 	store, life := n.store, n.life
+	n.snaps.drain()
 	n.writer.drain()
 	if n.life != life || n.w.fail != nil {
 		return

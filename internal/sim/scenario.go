@@ -37,6 +37,7 @@ type Scenario struct {
 type Limits struct {
 	Segment      int64 // bytes of a log segment
 	SnapTxns     int
+	Demand       int // beside one snapshot in so many another is demanded, and the state is not ready for all of them; 0: never
 	RetainSnaps  int
 	RetainLog    int64
 	Chunk        int64 // bytes of one piece of a snapshot
@@ -174,7 +175,7 @@ func (sc *Scenario) settings() []setting {
 			sc.Drift, err = strconv.ParseFloat(s, 64)
 			return err
 		}},
-		timeSetting("length", &sc.Length), intSetting("segment", &l.Segment), intSetting("snaptxns", &l.SnapTxns),
+		timeSetting("length", &sc.Length), intSetting("segment", &l.Segment), intSetting("snaptxns", &l.SnapTxns), intSetting("demand", &l.Demand),
 		intSetting("retainsnaps", &l.RetainSnaps), intSetting("retainlog", &l.RetainLog), intSetting("chunk", &l.Chunk),
 		intSetting("tail", &l.Tail), intSetting("inflight", &l.Inflight), intSetting("batch", &l.BatchCount),
 		intSetting("maxpending", &l.MaxPending), intSetting("bytes", &l.Bytes), intSetting("diffmin", &l.DiffMin), timeSetting("lazyloop", &l.LazyLoop),

@@ -37,7 +37,7 @@ func TestAFixedNumberOfSeeds(t *testing.T) {
 	t.Log(total)
 	require.Positive(t, total.Commits)
 	require.Less(t, 20*total.Counts["undecided"], total.Counts["linearizable"], "porcupine gave up")
-	for _, road := range []string{"sync-diff", "sync-trunc", "sync-snap", "wiped", "recovering", "readmitted", "handing-over", "rolled-over", "fenced", "exit-4"} {
+	for _, road := range []string{"sync-diff", "sync-trunc", "sync-snap", "wiped", "recovering", "readmitted", "handing-over", "rolled-over", "fenced", "exit-4", "snapshot-beside"} {
 		require.Positive(t, total.Counts[road], "no seed went this way: %s", road)
 	}
 }

@@ -160,6 +160,9 @@ func Swarm(seed uint64, o Options) *Scenario {
 	if g := source(seed, "gather", 0); chance(g, 3) { // of its own, so that the rest of a seed is as it was
 		sc.Limits.Gather = []time.Duration{-1, 5 * time.Millisecond, 40 * time.Millisecond}[g.IntN(3)]
 	}
+	if d := source(seed, "demand", 0); chance(d, 2) { // likewise
+		sc.Limits.Demand = 2 + d.IntN(4)
+	}
 	if chance(r, 12) {
 		flapping(sc, r)
 	} else {

@@ -3,6 +3,7 @@ package sim
 import (
 	"errors"
 	"io"
+	"math"
 	"time"
 
 	"github.com/zkd-project/zkd/peer"
@@ -201,56 +202,84 @@ func (d *writer) install(op zab.InstallSnapshot) error {
 	}
 	n.w.checks.onLoaded(n, op.Begin.At)
 	d.commit = op.Begin.At.Zxid
-	n.snaps.at = op.Begin.At
 	return nil
 }
 
-// snapshotter has a local snapshot written when one is due.
+// snapshotter has local snapshots written as its plan says, in pieces with time between them. Its counterpart is the snapshotter of package peer, which
+// drives the very same plan.
 type snapshotter struct {
-	n       *node
-	running bool
-	txns    int
-	due     int
-	at      zab.Position // last applied
+	n    *node
+	plan peer.SnapshotPlan
+	rest func() // what is left before the disk goroutine has the snapshot; nil: nothing
 }
 
 func newSnapshotter(n *node) snapshotter {
-	s := snapshotter{n: n, at: n.rec.Applied}
-	s.rearm()
-	return s
+	b := peer.SnapshotBounds{Txns: n.w.sc.Limits.SnapTxns, Limit: math.MaxInt64 / 2} // of transactions alone
+	return snapshotter{n: n, plan: peer.NewSnapshotPlan(b, &n.rec, 0, n.rng.Float64())}
 }
 
-func (s *snapshotter) rearm() {
-	s.txns = 0
-	s.due = max(1, int(float64(s.n.w.sc.Limits.SnapTxns)*(0.7+0.6*s.n.rng.Float64())))
+// demand has a snapshot written as soon as one can be.
+func (s *snapshotter) demand() {
+	if s.plan.Running() {
+		s.n.w.count("snapshot-beside")
+	}
+	s.plan.Demand()
+	s.n.wake()
 }
 
-func (s *snapshotter) applied(recs []txn.Record) {
-	s.at = positionOf(&recs[len(recs)-1])
-	s.txns += len(recs)
-	if s.txns >= s.due {
-		s.start()
+// tempt has one snapshot in so many demanded, beside what begins now.
+func (s *snapshotter) tempt() {
+	n := s.n
+	if chance(n.demandRng, n.w.sc.Limits.Demand) {
+		n.soon(between(n.demandRng, 0, 60*time.Millisecond), s.demand)
 	}
 }
 
-// start clones the state now; it is written beside the loop, in two pieces with time between them.
-func (s *snapshotter) start() {
+// settle starts a snapshot that is due: it clones the state now, unless the state is not ready; then the next turn comes back here. In a turn.
+func (s *snapshotter) settle() {
 	n := s.n
-	if s.running || s.at.Zxid == 0 {
+	if !s.plan.Due() || n.w.sc.Limits.Demand > 0 && chance(n.demandRng, 8) {
 		return
 	}
-	s.running = true
-	at, clone, table := s.at, n.edge.Snapshot(), n.hist.Table.Clone()
+	clone, table := n.edge.Snapshot(), n.hist.Table.Clone()
+	at := s.plan.Begin(0, n.rng.Float64())
 	table.Cut(at)
-	s.rearm()
-	n.soon(between(n.diskRng, 0, 5*time.Millisecond), func() {
+	s.tempt()
+	s.later(between(n.diskRng, 0, 5*time.Millisecond), func() {
 		w, err := s.write(at, table, clone)
 		if err != nil {
-			s.running = false
+			s.over()
 			return
 		}
-		n.soon(between(n.diskRng, 0, 20*time.Millisecond), func() { s.finish(w) })
+		s.later(between(n.diskRng, 0, 20*time.Millisecond), func() { s.finish(w) })
 	})
+}
+
+// later does the next piece after d.
+func (s *snapshotter) later(d time.Duration, piece func()) {
+	done := false
+	s.rest = func() {
+		if !done {
+			done, s.rest = true, nil
+			piece()
+		}
+	}
+	s.n.soon(d, s.rest)
+}
+
+// drain does all pieces at once: a graceful stop waits for them.
+func (s *snapshotter) drain() {
+	for s.rest != nil {
+		s.rest()
+	}
+}
+
+// over lets the next snapshot begin, at once if one is due.
+func (s *snapshotter) over() {
+	s.plan.Over()
+	if s.plan.Due() {
+		s.n.wake()
+	}
 }
 
 func (s *snapshotter) write(at zab.Position, table zab.EpochTable, clone io.WriterTo) (*peer.SnapshotWriter, error) {
@@ -269,39 +298,39 @@ func (s *snapshotter) finish(w *peer.SnapshotWriter) {
 	n := s.n
 	if err := w.Finish(); err != nil {
 		w.Abort()
-		s.running = false
+		s.over()
 		return
 	}
 	n.writer.do(func() error {
-		s.running = false
 		taken, err := n.store.FinishSnapshot(w)
 		var st *peer.StorageError
-		switch {
-		case errors.As(err, &st):
+		if errors.As(err, &st) {
 			return err
-		case err == nil:
-			n.put(taken)
-			s.sweep()
-			if chance(n.w.checks.rng, 10) {
-				n.w.checks.deep(n)
-			}
-			return n.mend()
 		}
-		return nil
+		s.sweep()
+		if err != nil {
+			return nil
+		}
+		n.put(taken)
+		if chance(n.w.checks.rng, 10) {
+			n.w.checks.deep(n)
+		}
+		return n.mend()
 	})
 }
 
-// sweep deletes what was let go, one file after the other, beside the writer and with time between them.
+// sweep deletes what was let go, one file after the other, beside the writer and with time between them. The snapshot is not over before that.
 func (s *snapshotter) sweep() {
 	n := s.n
 	n.soon(between(n.sweepRng, 0, 10*time.Millisecond), func() {
 		more, err := n.store.Sweep()
-		if err != nil {
+		switch {
+		case err != nil:
 			n.die(err)
-			return
-		}
-		if more {
+		case more:
 			s.sweep()
+		default:
+			s.over()
 		}
 	})
 }
@@ -337,7 +366,7 @@ func (n *node) mend() error {
 		n.put(taken)
 	}
 	if left {
-		n.snaps.start()
+		n.snaps.demand()
 	}
 	return err
 }
