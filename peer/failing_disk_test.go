@@ -3,6 +3,10 @@ package peer
 import (
 	"errors"
 	"sync/atomic"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
 
 	"github.com/zkd-project/zkd/internal/env"
 )
@@ -35,4 +39,13 @@ func (f failingFile) Sync() error {
 		return errBadDisk
 	}
 	return f.File.Sync()
+}
+
+func TestADiskErrorWithoutAPathNamesTheFoldersThatItMayMean(t *testing.T) {
+	two := &Storage{dir: "/data/zkd", logDir: "/logs/zkd"}
+	require.ErrorContains(t, two.fatal("append to the log", errBadDisk), "check the disk under /data/zkd or /logs/zkd and start again")
+	one := &Storage{dir: "/data/zkd", logDir: "/data/zkd"}
+	require.ErrorContains(t, one.fatal("append to the log", errBadDisk), "check the disk under /data/zkd and start again")
+	full := &Storage{dir: "/data/zkd", logDir: "/logs/zkd"}
+	require.ErrorContains(t, full.sweepFailed("/logs/zkd", syscall.ENOSPC), "free space on the disk under /logs/zkd and start again")
 }

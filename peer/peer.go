@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -185,7 +186,7 @@ func Open(cfg Config, sm StateMachine, ses Sessions, edge Edge, log *zap.Logger)
 func (p *Peer) beyondRepair() error {
 	return &FatalError{Code: zab.ExitCorrupt, Err: fmt.Errorf("this server may have lost what it acknowledged, and it is the only voter: %s; "+
 		"damaged files were moved to a folder damaged.N in %s; restore a backup, or, to go on with what is left (up to %v), put an empty file named "+
-		"initialize into %s and start again", p.rec.Recovering, p.store.dir, p.rec.End.Zxid, p.cfg.DataDir)}
+		"initialize into %s and start again", p.rec.Recovering, strings.Join(p.store.dirs(), " or "), p.rec.End.Zxid, p.cfg.DataDir)}
 }
 
 func (p *Peer) now() zab.Instant { return zab.Instant(p.cfg.Clock.Now()) }

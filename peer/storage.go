@@ -6,6 +6,7 @@ import (
 	"io"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -129,22 +130,31 @@ type Storage struct {
 // fatal remembers the first failure.
 func (s *Storage) fatal(op string, err error) error {
 	if s.failed == nil {
-		s.failed = diskError(op, s.dir, err)
+		s.failed = diskError(op, err, s.dirs()...)
 	}
 	return s.failed
 }
 
-func diskError(op, dir string, err error) error {
+// diskError makes err, unless it is one already, a *StorageError that says which disk is meant: that of the file that err names, or else that under
+// one of the folders.
+func diskError(op string, err error, dirs ...string) error {
 	var have *StorageError
 	if errors.As(err, &have) {
 		return err
 	}
-	do := "zkd stopped so as to promise nothing that may not be there: check the disk under " + dir + " and start again"
+	disk := "the disk under " + strings.Join(dirs, " or ")
+	if text := err.Error(); slices.ContainsFunc(dirs, func(dir string) bool { return strings.Contains(text, dir) }) {
+		disk = "the disk of that file"
+	}
+	do := "zkd stopped so as to promise nothing that may not be there: check " + disk + " and start again"
 	if errors.Is(err, syscall.ENOSPC) {
-		do = "free space on the disk under " + dir + " and start again"
+		do = "free space on " + disk + " and start again"
 	}
 	return &StorageError{Code: zab.ExitDisk, Op: op, Do: do, Err: err}
 }
+
+// dirs are the folders that hold what a server must remember: one or two.
+func (s *Storage) dirs() []string { return slices.Compact([]string{s.dir, s.logDir}) }
 
 func brokenInvariant(op string, err error) error {
 	return &StorageError{Code: zab.ExitBrokenInvariant, Op: op, Err: err,

@@ -37,7 +37,7 @@ type place struct{ dir, name string }
 // files lists both folders.
 func (st *starting) files() ([]place, error) {
 	var out []place
-	for _, dir := range slices.Compact([]string{st.dir, st.logDir}) {
+	for _, dir := range st.dirs() {
 		entries, err := st.cfg.Disk.List(dir)
 		if err != nil {
 			return nil, err
@@ -86,7 +86,7 @@ func (st *starting) nextGeneration(files []place) uint64 {
 
 // setAside moves the files that pick chooses into this start's sub-folder, beside where they are.
 func (st *starting) setAside(files []place, pick func(name string) bool) error {
-	for _, dir := range slices.Compact([]string{st.dir, st.logDir}) {
+	for _, dir := range st.dirs() {
 		to, moved := "", 0
 		for _, f := range files {
 			if f.dir != dir || !pick(f.name) {

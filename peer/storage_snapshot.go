@@ -234,7 +234,7 @@ func (s *Storage) Sweep() (more bool, err error) {
 
 // sweepFailed has the writer refuse everything from now on: an fsync of the folder that failed may have been the writer's too.
 func (s *Storage) sweepFailed(dir string, err error) error {
-	err = diskError("delete old snapshots and log", dir, err)
+	err = diskError("delete old snapshots and log", err, dir)
 	var st *StorageError
 	if errors.As(err, &st) {
 		s.unswept.CompareAndSwap(nil, st)

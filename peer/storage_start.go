@@ -64,7 +64,7 @@ func OpenStorage(cfg StorageConfig, sm StateStore) (*Storage, Recovered, error) 
 	}
 	if err := st.run(); err != nil {
 		s.release()
-		return nil, Recovered{}, diskError("start", s.dir, err)
+		return nil, Recovered{}, diskError("start", err, s.dirs()...)
 	}
 	if starter != nil {
 		starter.Ready()
@@ -127,11 +127,7 @@ func hasEntry(entries []env.Entry, name string) bool {
 }
 
 func (st *starting) takeFolders() error {
-	dirs := []string{st.dir}
-	if st.logDir != st.dir {
-		dirs = append(dirs, st.logDir)
-	}
-	for _, dir := range dirs {
+	for _, dir := range st.dirs() {
 		if err := st.cfg.Disk.MkdirAll(dir); err != nil {
 			return err
 		}
@@ -295,7 +291,7 @@ func (st *starting) rewrite() error {
 			return err
 		}
 	}
-	for _, dir := range slices.Compact([]string{st.dir, st.logDir}) {
+	for _, dir := range st.dirs() {
 		if err := st.cfg.Disk.SyncDir(dir); err != nil {
 			return err
 		}

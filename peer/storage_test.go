@@ -959,3 +959,27 @@ func TestAStateThatBreaksEndsTheStart(t *testing.T) {
 		require.NoError(t, s.Close(false))
 	}
 }
+
+// An operator with two disks must look after the right one.
+func TestADiskErrorNamesTheFileThatFailed(t *testing.T) {
+	for _, c := range []struct {
+		do          func(w *world) error
+		file, other string
+	}{
+		{func(w *world) error { return w.write(1, 1, 0) }, "/logs/zkd/log.", "/data"},
+		{func(w *world) error { return w.save(promised(2)) }, "/data/zkd/hardstate", "/logs"},
+	} {
+		w := newWorld()
+		w.cfg.LogDir = "/logs"
+		w.mustOpen(t)
+		require.NoError(t, w.save(promised(1)))
+		require.NoError(t, w.write(1, 1, 0))
+		w.d.FailSync(syscall.EIO)
+		err := c.do(w)
+		require.Equal(t, zab.ExitDisk, exitCode(t, err))
+		require.ErrorIs(t, err, syscall.EIO)
+		require.Equal(t, 1, strings.Count(err.Error(), c.file), err)
+		require.NotContains(t, err.Error(), c.other)
+		require.ErrorContains(t, err, "check the disk of that file")
+	}
+}
