@@ -3,6 +3,7 @@ package peer
 import (
 	"os"
 	"path/filepath"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -317,6 +318,8 @@ func (d *gatedDisk) Remove(path string) error {
 // The deletion is part of the snapshot: beside it the next one would cost writes more, and what waits for it could grow without end (ADR 0025).
 func TestASnapshotThatIsDemandedBesideTheDeletionWaitsForIt(t *testing.T) {
 	d := &gatedDisk{asked: make(chan struct{}), open: make(chan struct{})}
+	open := sync.OnceFunc(func() { close(d.open) })
+	defer open()
 	e := newEnsemble(t, 1, func(c *Config) {
 		d.Disk, c.Disk = c.Disk, d
 		c.RetainSnaps = 1
@@ -341,7 +344,7 @@ func TestASnapshotThatIsDemandedBesideTheDeletionWaitsForIt(t *testing.T) {
 		require.True(t, m.peer.snaps.plan.wanted)
 	})
 	require.Equal(t, int64(2), m.figure("snapshots_written"))
-	close(d.open)
+	open()
 	m.reg.wait(t, "the third snapshot", func() bool { return m.figure("snapshots_written") == 3 && !m.snapping() })
 }
 
