@@ -70,7 +70,7 @@ func (d *diskWriter) run() {
 		ops, jobs, closed := d.ops, d.jobs, d.closed
 		d.ops, d.jobs = nil, nil
 		d.mu.Unlock()
-		if d.failed() {
+		if d.p.failed() != nil {
 			return
 		}
 		for i := 0; i < len(ops); {
@@ -129,16 +129,6 @@ func (d *diskWriter) report(last bool) {
 		return
 	}
 	poke(d.p.inbox.wake)
-}
-
-// failed: the process ends for a cause, so nothing more may be written.
-func (d *diskWriter) failed() bool {
-	select {
-	case <-d.p.stopped:
-		return d.p.cause != nil
-	default:
-		return false
-	}
 }
 
 // step carries out the first operation, and with it the appends that follow directly and fit into one batch.

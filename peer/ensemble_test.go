@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
 	"go.uber.org/zap/zaptest"
 
 	"github.com/zkd-project/zkd/internal/env"
@@ -194,6 +195,8 @@ type member struct {
 	peer *Peer
 	stop context.CancelFunc
 	done chan error
+
+	lines zapcore.Core // gets the log too; may be nil
 }
 
 type ensemble struct {
@@ -233,6 +236,9 @@ func newEnsemble(t *testing.T, n int, tune func(*Config)) *ensemble {
 
 func (e *ensemble) start(m *member) {
 	log := zaptest.NewLogger(e.t, zaptest.Level(zap.InfoLevel)).With(zap.Uint8("sid", uint8(m.id)))
+	if m.lines != nil {
+		log = log.WithOptions(zap.WrapCore(func(c zapcore.Core) zapcore.Core { return zapcore.NewTee(c, m.lines) }))
+	}
 	m.reg = newRegister()
 	var err error
 	m.peer, err = Open(m.cfg, m.reg, m.reg, m.reg, log)

@@ -41,8 +41,12 @@ func (p *Peer) note(n zab.Note) {
 	p.log.Log(level, n.Message, fields...)
 }
 
-func fatalFields(f zab.Fatal) []zap.Field {
-	return []zap.Field{zap.Int("exitCode", f.Code), zap.String("reason", f.Reason), zap.String("dump", f.Dump)}
+// logFatal tells at once why the process ends.
+func (p *Peer) logFatal(err error, dump ...zap.Field) {
+	var fatal *FatalError
+	if errors.As(err, &fatal) {
+		p.log.Error("fatal", append([]zap.Field{zap.Int("exitCode", fatal.Code), zap.String("reason", err.Error())}, dump...)...)
+	}
 }
 
 func (p *Peer) peerFields(id zab.ServerID) []zap.Field {

@@ -143,7 +143,7 @@ func Open(cfg Config, sm StateMachine, ses Sessions, edge Edge, log *zap.Logger)
 	var err error
 	p.store, p.rec, err = OpenStorage(StorageConfig{Disk: cfg.Disk, DataDir: cfg.DataDir, LogDir: cfg.LogDir, Self: core.Self,
 		SegmentBytes: cfg.SegmentBytes, RetainSnaps: cfg.RetainSnaps, RetainLogBytes: cfg.RetainLogBytes, NewID: draw, Wall: cfg.Clock.Wall,
-		Pace: p.snaps.moved, ReadAhead: true}, sm)
+		Pace: p.snaps.moved, Stopped: p.failed, ReadAhead: true}, sm)
 	if err != nil {
 		return nil, fatal(err)
 	}
@@ -208,7 +208,12 @@ func (p *Peer) Run(ctx context.Context) error {
 	p.wg.Go(func() { p.scrub.run(lctx) })
 	p.loop(ctx)
 	p.halt(nil)
-	p.takeTurn(func() { p.ended = true }) // a client's goroutine, which nobody here waits for, takes no turn beside or behind what follows
+	p.takeTurn(func() {
+		p.ended = true // a client's goroutine, which nobody here waits for, takes no turn beside or behind what follows
+		if p.cause != nil {
+			p.edge.Freeze("this server ends") // a graceful end has done so; nobody waits for an answer until the last goroutine has ended
+		}
+	})
 	p.closeStreams()
 	cancel()
 	p.snaps.writing.Wait() // a snapshot under way still counts: the next start has less to replay
@@ -219,19 +224,34 @@ func (p *Peer) Run(ctx context.Context) error {
 		return errors.Join(p.cause, p.store.Close(false))
 	}
 	if err := p.store.Close(true); err != nil {
-		return fatal(err)
+		err = fatal(err)
+		p.logFatal(err)
+		return err
 	}
 	return nil
 }
 
-// fail ends everything at once; the first cause counts. Any goroutine may call it.
-func (p *Peer) fail(err error) { p.halt(err) }
+// fail ends everything at once; the first cause counts. dump is for whoever looks for a fault of zkd. Any goroutine may call it.
+func (p *Peer) fail(err error, dump ...zap.Field) { p.halt(err, dump...) }
 
-func (p *Peer) halt(err error) {
+func (p *Peer) halt(err error, dump ...zap.Field) {
 	p.stopOnce.Do(func() {
 		p.cause = err
+		if err != nil {
+			p.logFatal(err, dump...)
+		}
 		close(p.stopped)
 	})
+}
+
+// failed returns why the process ends, if it is not a graceful stop: nothing more may be written then. Any goroutine.
+func (p *Peer) failed() error {
+	select {
+	case <-p.stopped:
+		return p.cause
+	default:
+		return nil
+	}
 }
 
 func (p *Peer) listen(ctx context.Context) error {

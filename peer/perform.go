@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"time"
 
+	"go.uber.org/zap"
+
 	"github.com/zkd-project/zkd/zab"
 )
 
@@ -69,8 +71,7 @@ func (p *Peer) perform(now zab.Instant, fx zab.Effect) {
 			p.publish(now, true)
 		}
 	case zab.Fatal:
-		p.log.Error("fatal", fatalFields(fx)...)
-		p.fail(&FatalError{Code: fx.Code, Err: fmt.Errorf("%s", fx.Reason)})
+		p.fail(&FatalError{Code: fx.Code, Err: fmt.Errorf("%s", fx.Reason)}, zap.String("dump", fx.Dump))
 	case zab.Ended:
 		p.ended = true
 	default:

@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/zkd-project/zkd/internal/env"
 	"github.com/zkd-project/zkd/snapshot"
@@ -243,6 +244,41 @@ func TestASnapshotUnderWayAtAStopCounts(t *testing.T) {
 	require.NotZero(t, m.peer.rec.SnapshotAt.Zxid)
 	m.waitServing(t)
 	m.waitApplied(t, 200)
+}
+
+// A server whose disk has failed answers nobody any more while its last goroutines end, and says at once why; the snapshot under way is given up.
+func TestAFailedDiskWhileASnapshotIsWritten(t *testing.T) {
+	d := &failingDisk{}
+	e := newEnsemble(t, 1, func(c *Config) {
+		d.Disk = c.Disk
+		c.Disk, c.SnapTxns, c.SnapBytes = d, 100, 1
+	})
+	m := e.members[0]
+	e.halt(m)
+	lines, told := observer.New(zap.ErrorLevel)
+	m.lines = lines
+	e.start(m)
+	m.waitServing(t)
+	begun, goOn := make(chan struct{}), make(chan struct{})
+	m.reg.change(func() { m.reg.gate = func() { close(begun); <-goOn } })
+	m.write(0, 200)
+	<-begun
+	m.waitApplied(t, 200)
+	d.fail.Store(true)
+	m.write(200, 1)
+	m.reg.wait(t, "the end of its role", func() bool { return m.reg.role == zab.Looking })
+	fatal := told.FilterMessage("fatal").All()
+	require.Len(t, fatal, 1)
+	require.Equal(t, int64(zab.ExitDisk), fatal[0].ContextMap()["exitCode"])
+	require.Contains(t, fatal[0].ContextMap()["reason"], errBadDisk.Error())
+
+	d.fail.Store(false) // of the log; the snapshot could be written
+	close(goOn)
+	require.Error(t, <-m.done)
+	m.stop()
+	m.stop = nil
+	require.Zero(t, m.figure("snapshots_written"))
+	require.Equal(t, 1, told.Len())
 }
 
 func TestASnapshotIsDueByTheLogAloneHoweverFewTheTransactions(t *testing.T) {

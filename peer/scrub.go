@@ -107,7 +107,14 @@ func (s *scrubber) mend() error {
 
 // checkBeforeSending is for the snapshot sender.
 func (s *scrubber) checkBeforeSending(x *Sending) error {
-	found, err := x.Check()
+	found, err := x.Check(func(int) error {
+		select {
+		case <-s.p.stopped:
+			return errStopping
+		default:
+			return nil
+		}
+	})
 	s.report(found)
 	if len(found) > 0 {
 		s.p.disk.do(s.mend)

@@ -78,6 +78,9 @@ func (s *snapshotter) settle() {
 		defer s.change((*SnapshotPlan).Over)
 		began := p.cfg.Clock.Now()
 		size, counts, err := s.write(at, table, clone)
+		if err != nil && p.failed() != nil {
+			return // it was given up
+		}
 		if err != nil {
 			p.log.Error("snapshot not written, the log is kept", zap.Stringer("zxid", at.Zxid), zap.Error(err))
 			return

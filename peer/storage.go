@@ -36,6 +36,8 @@ type StorageConfig struct {
 	NewID func() uint64    // random, never 0
 	Wall  func() time.Time // for the creation time in a file that people read
 	Pace  func(bytes int)  // called while a local snapshot is written and read back, and may wait; may be nil
+	// Stopped is asked while a local snapshot is written and read through; its error ends that. May be nil.
+	Stopped func() error
 }
 
 // StateStore is the state that a start rebuilds. The calls come from the goroutine that called OpenStorage or Load.

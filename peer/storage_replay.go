@@ -16,7 +16,7 @@ import (
 )
 
 func (st *starting) openSnapshots() (err error) {
-	st.snaps, err = snapshot.Open(snapshot.Config{Disk: st.cfg.Disk, Dir: st.dir, Pace: st.cfg.Pace})
+	st.snaps, err = snapshot.Open(snapshot.Config{Disk: st.cfg.Disk, Dir: st.dir, Pace: st.cfg.Pace, Stopped: st.cfg.Stopped})
 	return err
 }
 

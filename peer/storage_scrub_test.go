@@ -124,7 +124,7 @@ func TestARottenNewestSnapshotIsWrittenAnewAtTheSamePlaceOrLater(t *testing.T) {
 		require.True(t, w.scrub(t, "/data/zkd/"+snapshot.Name(z(1, 20))))
 		x, err := w.s.SendSnapshot()
 		require.NoError(t, err)
-		_, err = x.Check()
+		_, err = x.Check(nil)
 		require.Error(t, err, "it is sent to nobody")
 		require.NoError(t, x.Close())
 		require.NoError(t, w.snapshot(z(1, at)))

@@ -140,7 +140,9 @@ func (s *Storage) FinishSnapshot(w *SnapshotWriter) (zab.SnapshotTaken, error) {
 	if err != nil || chain != at.Chain || len(m.Snapshots) > 0 && m.Snapshots[0] >= at.Zxid && !again {
 		return zab.SnapshotTaken{}, ErrSuperseded
 	}
-	if err := w.Install(); err != nil {
+	if err := w.Install(); errors.Is(err, snapshot.ErrFolder) { // the manifest, and as a rule the log, are in that folder too
+		return zab.SnapshotTaken{}, s.fatal("give a snapshot its name", err)
+	} else if err != nil {
 		return zab.SnapshotTaken{}, err
 	}
 	before, size, _ := s.Newest()

@@ -778,6 +778,26 @@ func TestFailedSnapshotIsNotFatal(t *testing.T) {
 	require.NoError(t, w.write(1, 1, 0))
 }
 
+// The sync of the folder is another matter: the manifest and the log are in it too. Were the file taken for one of the good ones, though no manifest names
+// it, those that are named would go.
+func TestAFolderThatIsNotSyncedForASnapshotIsFatal(t *testing.T) {
+	w := grown(t)
+	sw, err := w.begin(w.end().Zxid)
+	require.NoError(t, err)
+	w.d.FailAt(w.d.Steps()+2, syscall.EIO) // behind the rename
+	_, err = w.s.FinishSnapshot(sw)
+	require.ErrorIs(t, err, snapshot.ErrFolder)
+	require.Equal(t, zab.ExitDisk, exitCode(t, err))
+	require.Equal(t, err, w.write(1, 1, 0))
+	require.Error(t, w.s.Close(true))
+	w.hist = w.hist[:len(w.hist)-1]
+	m, err := peer.ReadManifest(w.d, folder())
+	require.NoError(t, err)
+	w.restart(t)
+	require.Equal(t, w.zxids(), w.found())
+	require.Len(t, w.snapshotNames(t), len(m.Snapshots))
+}
+
 // Somebody may take the last byte of the disk while a snapshot is finished. Then there is no new snapshot, and the server goes on.
 func TestNoSpaceToFinishASnapshot(t *testing.T) {
 	w := grown(t)

@@ -19,9 +19,9 @@ type Sending struct {
 }
 
 // Check reads the file through before it is sent, since who gets a damaged one would ask for it again and again. A new Damage is returned with the
-// error.
-func (x *Sending) Check() ([]Damage, error) {
-	found, err := x.store.checkSnapshot(x.Zxid, nil)
+// error. pace is as in Scrub.
+func (x *Sending) Check(pace func(n int) error) ([]Damage, error) {
+	found, err := x.store.checkSnapshot(x.Zxid, pace)
 	if err == nil && x.store.isCondemned(x.Zxid) {
 		err = errCondemned
 	}

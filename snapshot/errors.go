@@ -30,5 +30,8 @@ var (
 	ErrTooLong  = errors.New("bytes behind the trailer")
 )
 
+// ErrFolder is returned by Install when the file has its name and the sync of the folder failed: what else of the folder is durable is not known either.
+var ErrFolder = errors.New("sync the folder of snapshots")
+
 // ErrClosed is returned by a Writer or RawWriter after Abort, Install or an error.
 var ErrClosed = errors.New("snapshot writer is closed")

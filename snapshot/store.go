@@ -21,6 +21,9 @@ type Config struct {
 	// Pace is called after each block that a Writer wrote, with its length in bytes, and after each that it read back; it may wait. nil:
 	// nothing waits.
 	Pace func(n int)
+	// Stopped is asked after each block that a Writer wrote, and while snapshots are read through to judge them (Writer.Finish, Check). Its error
+	// ends that and is no verdict. nil: nothing does.
+	Stopped func() error
 }
 
 // Store is the snapshots of one folder. All methods may be called from any goroutine, but whoever removes and whoever installs
@@ -169,6 +172,14 @@ func (s *Store) Verify(zxid txn.Zxid, pace func(n int) error) error {
 		err = &CorruptError{File: s.path(zxid), Offset: p.at, Err: err}
 	}
 	return err
+}
+
+// stopped is for those who read at full speed.
+func (s *Store) stopped(int) error {
+	if s.cfg.Stopped == nil {
+		return nil
+	}
+	return s.cfg.Stopped()
 }
 
 // paced is a file that is read no faster than pace lets it.

@@ -367,6 +367,51 @@ func TestPaceSeesEveryBlockWrittenAndReadBack(t *testing.T) {
 	require.Equal(t, 2*(600_000+3*8), sum)
 }
 
+// A process that ends gives up what may take long, and has no opinion about what it had not read through.
+func TestStoppedEndsWritingAndReadingThrough(t *testing.T) {
+	d := simdisk.NewDisk(0)
+	require.NoError(t, d.MkdirAll(dir))
+	var stopped error
+	s, err := snapshot.Open(snapshot.Config{Disk: d, Dir: dir, Stopped: func() error { return stopped }})
+	require.NoError(t, err)
+	write(t, s, 1, content(600_000))
+
+	begin := func() *snapshot.Writer {
+		stopped = nil
+		w, err := s.Create(2)
+		require.NoError(t, err)
+		return w
+	}
+	end := errors.New("the process ends")
+	w := begin()
+	stopped = end
+	_, err = w.Write(content(3 << 20))
+	require.ErrorIs(t, err, end)
+	w.Abort()
+
+	w = begin()
+	_, err = w.Write(content(10))
+	require.NoError(t, err)
+	stopped = end
+	require.ErrorIs(t, w.Finish(), end)
+	require.ErrorIs(t, w.Install(), end)
+	w.Abort()
+
+	stopped = nil
+	s, err = snapshot.Open(snapshot.Config{Disk: d, Dir: dir, Stopped: func() error { return stopped }})
+	require.NoError(t, err)
+	stopped = end
+	require.ErrorIs(t, s.Check(1), end)
+	_, drop, err := s.Retain(1)
+	require.NoError(t, err)
+	require.Empty(t, drop)
+	infos, err := s.List()
+	require.NoError(t, err)
+	require.Len(t, infos, 1)
+	stopped = nil
+	require.NoError(t, s.Verify(1, nil))
+}
+
 func FuzzReader(f *testing.F) {
 	d := simdisk.NewDisk(0)
 	require.NoError(f, d.MkdirAll(dir))

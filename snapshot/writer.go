@@ -64,9 +64,13 @@ func (t *temp) seal(pace func(n int)) error {
 	if err := t.sync(); err != nil {
 		return err
 	}
-	r, err := newReader(t.file, t.at, t.path, t.zxid)
+	p := &paced{ReaderAt: t.file, pace: t.store.stopped}
+	r, err := newReader(p, t.at, t.path, t.zxid)
 	if err == nil {
 		err = r.drain(pace)
+	}
+	if p.stopped != nil {
+		err = p.stopped
 	}
 	if err != nil {
 		return t.fail(fmt.Errorf("read back snapshot %v: %w", t.zxid, err))
@@ -83,7 +87,7 @@ func (t *temp) open() (*Reader, error) {
 	return newReader(t.file, t.at, t.path, t.zxid)
 }
 
-// install gives the file its name. It is durable when install returns nil.
+// install gives the file its name. It is durable when install returns nil; with ErrFolder nobody knows.
 func (t *temp) install() error {
 	if t.err != nil {
 		return t.err
@@ -102,7 +106,7 @@ func (t *temp) install() error {
 	}
 	t.path = ""
 	if err := s.cfg.Disk.SyncDir(s.cfg.Dir); err != nil {
-		return t.fail(fmt.Errorf("sync folder of snapshot %v: %w", t.zxid, err))
+		return t.fail(fmt.Errorf("%w: snapshot %v: %w", ErrFolder, t.zxid, err))
 	}
 	s.setVerdict(t.zxid, true)
 	t.err = ErrClosed
@@ -165,6 +169,9 @@ func (w *Writer) flush() error {
 	}
 	if pace := w.temp.store.cfg.Pace; pace != nil {
 		pace(n)
+	}
+	if err := w.temp.store.stopped(n); err != nil {
+		return w.temp.fail(fmt.Errorf("write snapshot %v: %w", w.temp.zxid, err))
 	}
 	return nil
 }

@@ -330,7 +330,7 @@ func (n *node) sendSnapshot(fx zab.SendSnapshot) {
 		n.put(zab.SnapshotFailed{Conn: fx.Conn, Reason: err.Error()})
 		return
 	}
-	found, err := x.Check()
+	found, err := x.Check(nil)
 	n.rotFound(found)
 	if err != nil {
 		x.Close()
