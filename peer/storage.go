@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -149,8 +150,11 @@ func diskError(op string, err error, dirs ...string) error {
 		disk = "the disk of that file"
 	}
 	do := "zkd stopped so as to promise nothing that may not be there: check " + disk + " and start again"
-	if errors.Is(err, syscall.ENOSPC) {
+	switch {
+	case errors.Is(err, syscall.ENOSPC):
 		do = "free space on " + disk + " and start again"
+	case errors.Is(err, fs.ErrPermission):
+		do = "let zkd read and write everything under " + strings.Join(dirs, " and ") + " (owner, rights, attributes) and start again"
 	}
 	return &StorageError{Code: zab.ExitDisk, Op: op, Do: do, Err: err}
 }

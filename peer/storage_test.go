@@ -727,6 +727,11 @@ func TestDiskErrorSaysWhatToDo(t *testing.T) {
 	err = w.write(1, 200, 0)
 	require.Equal(t, zab.ExitDisk, exitCode(t, err))
 	require.ErrorContains(t, err, "free space")
+
+	w = newWorld()
+	w.mustOpen(t)
+	w.d.FailAt(w.d.Steps()+1, syscall.EACCES)
+	require.ErrorContains(t, w.write(1, 1, 0), "let zkd read and write everything under "+folder())
 }
 
 // A snapshot of a state that the history has left meanwhile does not count (the log was cut, or another snapshot installed).
