@@ -212,6 +212,8 @@ func (p *Peer) Run(ctx context.Context) error {
 		p.ended = true // a client's goroutine, which nobody here waits for, takes no turn beside or behind what follows
 		if p.cause != nil {
 			p.edge.Freeze("this server ends") // a graceful end has done so; nobody waits for an answer until the last goroutine has ended
+		} else if p.snaps.plan.Running() {
+			p.log.Info("finishing the snapshot under way")
 		}
 	})
 	p.closeStreams()
