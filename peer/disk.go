@@ -65,6 +65,7 @@ func (d *diskWriter) run() {
 	idle := d.p.cfg.Clock.NewTimer(d.p.cfg.IdleConfirm)
 	defer idle.Stop()
 	unconfirmed := false // an append has no batch behind it yet
+	stopped := d.p.stopped
 	for {
 		d.mu.Lock()
 		ops, jobs, closed := d.ops, d.jobs, d.closed
@@ -102,7 +103,8 @@ func (d *diskWriter) run() {
 			select {
 			case <-d.wake:
 				continue
-			case <-d.p.stopped:
+			case <-stopped:
+				stopped = nil // told once: a graceful stop goes on here until close, for as long as a snapshot takes
 				continue
 			case <-idle.C():
 			}

@@ -246,6 +246,54 @@ func TestASnapshotUnderWayAtAStopCounts(t *testing.T) {
 	m.waitApplied(t, 200)
 }
 
+// timerCount is a clock that counts how often timers that began with d are set again; those never fire.
+type timerCount struct {
+	env.Clock
+	d    time.Duration
+	sets atomic.Int64
+}
+
+type countedTimer struct {
+	env.Timer
+	of *timerCount
+}
+
+func (c *timerCount) NewTimer(d time.Duration) env.Timer {
+	t := c.Clock.NewTimer(d)
+	if d == c.d {
+		return countedTimer{t, c}
+	}
+	return t
+}
+
+func (t countedTimer) Reset(time.Duration) { t.of.sets.Add(1) }
+
+// While a graceful stop waits for a snapshot, the disk writer, which has an append to confirm, waits too.
+func TestAStopThatWaitsForASnapshotDoesNotSpin(t *testing.T) {
+	clock := &timerCount{Clock: env.RealClock{}, d: 59 * time.Minute}
+	e := newEnsemble(t, 1, func(c *Config) { c.SnapTxns, c.SnapBytes, c.Clock, c.IdleConfirm = 100, 1, clock, clock.d })
+	m := e.members[0]
+	m.waitServing(t)
+	const jobs = 100
+	begun, p, sets := make(chan struct{}), m.peer, int64(0)
+	m.reg.gate = func() {
+		close(begun)
+		<-p.stopped
+		before := clock.sets.Load()
+		for range jobs {
+			done := make(chan struct{})
+			p.disk.do(func() error { close(done); return nil })
+			<-done
+		}
+		sets = clock.sets.Load() - before
+	}
+	m.write(0, 200)
+	<-begun
+	m.waitApplied(t, 200)
+	e.halt(m)
+	require.LessOrEqual(t, sets, int64(2*jobs+2), "twice per job, if its call for attention comes late, and for the stop")
+}
+
 // A server whose disk has failed answers nobody any more while its last goroutines end, and says at once why; the snapshot under way is given up.
 func TestAFailedDiskWhileASnapshotIsWritten(t *testing.T) {
 	d := &failingDisk{}
