@@ -23,7 +23,7 @@ func (s *Store) Check(n int) error {
 		}
 		ok, known := s.verified(info.Zxid)
 		if !known {
-			err := s.Verify(info.Zxid, s.stopped)
+			err := s.verify(info.Zxid, s.stopped, s.cfg.Pace)
 			var damage *CorruptError
 			if err != nil && !errors.As(err, &damage) && !errors.Is(err, fs.ErrNotExist) {
 				return err

@@ -18,8 +18,8 @@ import (
 type Config struct {
 	Disk env.Disk
 	Dir  string // must be there
-	// Pace is called after each block that a Writer wrote, with its length in bytes, and after each that it read back; it may wait. nil:
-	// nothing waits.
+	// Pace is called after each block that a Writer wrote, with its length in bytes, and after each that it read back or that Check read; it may
+	// wait. nil: nothing waits.
 	Pace func(n int)
 	// Stopped is asked after each block that a Writer wrote, and while snapshots are read through to judge them (Writer.Finish, Check). Its error
 	// ends that and is no verdict. nil: nothing does.
@@ -152,7 +152,10 @@ func (s *Store) openFile(zxid txn.Zxid) (env.File, int64, error) {
 
 // Verify reads a snapshot through. It returns a *CorruptError if it is damaged or the disk does not give it, fs.ErrNotExist if there is none. pace
 // is called after each read and may wait; its error ends Verify and is no verdict. nil: nothing waits.
-func (s *Store) Verify(zxid txn.Zxid, pace func(n int) error) error {
+func (s *Store) Verify(zxid txn.Zxid, pace func(n int) error) error { return s.verify(zxid, pace, nil) }
+
+// verify is Verify; blocks, which may be nil, is called after each block, and may wait.
+func (s *Store) verify(zxid txn.Zxid, pace func(n int) error, blocks func(n int)) error {
 	f, size, err := s.openFile(zxid)
 	if err != nil {
 		return err
@@ -161,7 +164,7 @@ func (s *Store) Verify(zxid txn.Zxid, pace func(n int) error) error {
 	p := &paced{ReaderAt: f, pace: pace}
 	r, err := newReader(p, size, s.path(zxid), zxid)
 	if err == nil {
-		err = r.drain(nil)
+		err = r.drain(blocks)
 	}
 	if p.stopped != nil {
 		return p.stopped
@@ -174,7 +177,7 @@ func (s *Store) Verify(zxid txn.Zxid, pace func(n int) error) error {
 	return err
 }
 
-// stopped is for those who read at full speed.
+// stopped is a pace that only asks whether to go on.
 func (s *Store) stopped(int) error {
 	if s.cfg.Stopped == nil {
 		return nil

@@ -357,14 +357,22 @@ func TestLittleWaitsForASync(t *testing.T) {
 	require.Len(t, got, 10<<20)
 }
 
-func TestPaceSeesEveryBlockWrittenAndReadBack(t *testing.T) {
+func TestPaceSeesEveryBlockWrittenReadBackAndJudged(t *testing.T) {
 	d := simdisk.NewDisk(0)
 	require.NoError(t, d.MkdirAll(dir))
 	sum := 0
-	s, err := snapshot.Open(snapshot.Config{Disk: d, Dir: dir, Pace: func(n int) { sum += n }})
-	require.NoError(t, err)
+	open := func() *snapshot.Store {
+		s, err := snapshot.Open(snapshot.Config{Disk: d, Dir: dir, Pace: func(n int) { sum += n }})
+		require.NoError(t, err)
+		return s
+	}
+	s := open()
 	write(t, s, 1, content(600_000))
 	require.Equal(t, 2*(600_000+3*8), sum)
+	require.NoError(t, s.Check(1))
+	require.Equal(t, 2*(600_000+3*8), sum, "it is known")
+	require.NoError(t, open().Check(1))
+	require.Equal(t, 3*(600_000+3*8), sum, "after a start it has to be read")
 }
 
 // A process that ends gives up what may take long, and has no opinion about what it had not read through.
