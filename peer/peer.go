@@ -239,10 +239,10 @@ func (p *Peer) fail(err error, dump ...zap.Field) { p.halt(err, dump...) }
 func (p *Peer) halt(err error, dump ...zap.Field) {
 	p.stopOnce.Do(func() {
 		p.cause = err
+		close(p.stopped) // first: a log that does not take the line must not keep anything going
 		if err != nil {
 			p.logFatal(err, dump...)
 		}
-		close(p.stopped)
 	})
 }
 
