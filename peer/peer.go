@@ -111,6 +111,7 @@ type Peer struct {
 	published  zab.Instant
 	dirty      bool // something happened since published
 	ended      bool
+	leaving    bool // told to stop
 }
 
 // Open recovers the data directory into sm and prepares the core. Nothing is sent before Run. The error of a directory that
@@ -458,6 +459,7 @@ func (p *Peer) loop(ctx context.Context) {
 			return
 		case <-stopping:
 			stopping = nil
+			p.takeTurn(func() { p.leaving = true })
 			p.inbox.put(zab.Stop{})
 			giveUp = p.cfg.Clock.NewTimer(p.cfg.Core.HandoverLimit + 3*time.Second)
 			giveUpC = giveUp.C()

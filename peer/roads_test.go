@@ -438,6 +438,25 @@ func TestASnapshotThatIsDemandedBesideTheDeletionWaitsForIt(t *testing.T) {
 	m.reg.wait(t, "the third snapshot", func() bool { return m.figure("snapshots_written") == 3 && !m.snapping() })
 }
 
+// A stop would wait for all of it.
+func TestAServerThatStopsBeginsNoSnapshot(t *testing.T) {
+	e := newEnsemble(t, 1, nil)
+	m := e.members[0]
+	m.waitServing(t)
+	m.write(0, 10)
+	m.waitApplied(t, 10)
+	m.peer.takeTurn(func() {
+		m.peer.leaving = true
+		m.peer.snaps.plan.Demand()
+		m.peer.turn(nil)
+		require.False(t, m.peer.snaps.plan.Running())
+		m.peer.leaving = false
+		m.peer.turn(nil)
+		require.True(t, m.peer.snaps.plan.Running())
+	})
+	m.reg.wait(t, "the snapshot", func() bool { return m.figure("snapshots_written") == 1 })
+}
+
 func TestADamagedStandaloneServerEndsAndGoesOnWhenTheOperatorSaysSo(t *testing.T) {
 	e := newEnsemble(t, 1, nil)
 	m := e.members[0]

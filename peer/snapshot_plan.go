@@ -11,8 +11,8 @@ import (
 //	                                                                └─▶ failed: nothing is tried again for its sake ───▶ Over
 //
 // There is at most one between Begin and Over (ADR 0025). Whoever demands one meanwhile gets another: nobody knows whether the state had been taken
-// before. A change of role is nothing to it. A graceful stop waits until the snapshot that was begun counts, not for the deleting, and begins none
-// after its last turn. The plan is pure: no clock, no disk, and chance is an argument.
+// before. A change of role is nothing to it. A server that is told to stop begins none any more; it waits until the one that was begun counts, not
+// for the deleting. The plan is pure: no clock, no disk, and chance is an argument.
 type SnapshotPlan struct {
 	bounds SnapshotBounds
 

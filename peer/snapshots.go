@@ -59,10 +59,10 @@ func (s *snapshotter) change(tell func(*SnapshotPlan)) {
 // settle starts a snapshot that is due: it clones the state now and writes it on another goroutine, unless the state is not ready; then the next turn
 // comes back here. In a turn. A failure is not fatal: the log is kept (K63).
 func (s *snapshotter) settle() {
-	if !s.plan.Due() {
+	p := s.p
+	if p.leaving || !s.plan.Due() { // who stops waits for a snapshot that is under way, and begins none
 		return
 	}
-	p := s.p
 	select {
 	case <-p.stopped: // within this turn: the state may be broken
 		return
@@ -151,8 +151,8 @@ func (s *snapshotter) write(at zab.Position, table zab.EpochTable, clone io.Writ
 // busyFor: the server counts as busy for so long after it applied something.
 const busyFor = 100 * time.Millisecond
 
-// moved is called after each n bytes of a snapshot that were written, or read back. A snapshot may take the room of the next segment within less than a second, and whoever
-// appends then would find none: so the space is looked at as for the log.
+// moved is called after each n bytes of a snapshot that were written, or read back. A snapshot may take the room of the next segment within less
+// than a second, and whoever appends then would find none: so the space is looked at as for the log.
 func (s *snapshotter) moved(n int) {
 	if s.fresh.Add(int64(n)) >= s.p.cfg.SegmentBytes/4 {
 		s.fresh.Store(0)

@@ -238,7 +238,7 @@ func (s *snapshotter) tempt() {
 // settle starts a snapshot that is due: it clones the state now, unless the state is not ready; then the next turn comes back here. In a turn.
 func (s *snapshotter) settle() {
 	n := s.n
-	if !s.plan.Due() || n.w.sc.Limits.Demand > 0 && chance(n.demandRng, 8) {
+	if n.stopping || !s.plan.Due() || n.w.sc.Limits.Demand > 0 && chance(n.demandRng, 8) {
 		return
 	}
 	clone, table := n.edge.Snapshot(), n.hist.Table.Clone()
