@@ -2,6 +2,7 @@ package chaos
 
 import (
 	"bytes"
+	"errors"
 	"io"
 	"io/fs"
 	"math/rand/v2"
@@ -9,15 +10,16 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
+	"unsafe"
 
 	"github.com/stretchr/testify/require"
 )
 
 // rot flips a bit in some file of a running server's log and snapshots. It reports whether there was one to flip. The page at the end of a
-// log is left alone: this test writes through the page cache, which the server does not, and a kernel that has to throw away what
-// one of two writers wrote reports an error to both; a disk that rots does not.
+// log is left alone, for the server may be writing it.
 func (p *process) rot(rng *rand.Rand) bool {
 	var files []string
 	_ = filepath.WalkDir(filepath.Join(p.data, "zkd"), func(path string, d fs.DirEntry, err error) error {
@@ -43,15 +45,39 @@ func (p *process) rot(rng *rand.Rand) bool {
 	if err != nil || size == 0 {
 		return false
 	}
-	var b [1]byte
-	at := rng.Int64N(size)
-	if _, err := f.ReadAt(b[:], at); err != nil {
-		return false
-	}
-	b[0] ^= 1 << rng.IntN(8)
-	_, err = f.WriteAt(b[:], at)
+	at, bit := rng.Int64N(size), byte(1)<<rng.IntN(8)
+	done, err := flip(f.Name(), at, bit)
 	require.NoError(p.t, err)
-	return true
+	return done
+}
+
+// flip inverts one bit of a file; false if that is gone. A log is read and written past the page cache, where the file system can, a whole page at
+// a time: servers write it so, and a page that this test made dirty would collide with that, not only if it were the same page, since the cache may keep
+// many as one. The kernel would tell the server of an error, which a disk that rots does not.
+func flip(name string, at int64, bit byte) (bool, error) {
+	const page = 4096
+	flags, first, b := os.O_RDWR, at, make([]byte, 1)
+	if strings.HasPrefix(filepath.Base(name), "log.") {
+		flags |= syscall.O_DIRECT
+		first, b = at&^(page-1), make([]byte, 2*page)
+		b = b[page-int(uintptr(unsafe.Pointer(&b[0]))%page):][:page] // aligned in memory, too
+	}
+	f, err := os.OpenFile(name, flags, 0)
+	if errors.Is(err, syscall.EINVAL) {
+		f, err = os.OpenFile(name, os.O_RDWR, 0)
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	} else if err != nil {
+		return false, err
+	}
+	defer f.Close()
+	if _, err := f.ReadAt(b, first); err != nil {
+		return false, nil // cut short meanwhile
+	}
+	b[at-first] ^= bit
+	_, err = f.WriteAt(b, first)
+	return err == nil, err
 }
 
 // One server's disk rots under it, log and snapshots, the newest too. It goes on, and neither it nor anybody whom it sends something to, as a
