@@ -69,8 +69,11 @@ func (l *Leader) beginDrain(want zab.ServerID, why string) {
 		return
 	}
 	if l.phase != zab.Broadcast {
-		if stop {
+		switch why {
+		case whyStop:
 			l.quit(zab.ByeRole, zab.Leave{Reason: "stopping", Stopped: true})
+		case whyOrder:
+			l.note(zab.Note{Level: zab.Warn, Message: zab.NoteHandover, Peer: want, Reason: why + ", but this server has no quorum yet"})
 		}
 		return
 	}

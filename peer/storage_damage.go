@@ -87,26 +87,26 @@ func (st *starting) nextGeneration(files []place) uint64 {
 // setAside moves the files that pick chooses into this start's sub-folder, beside where they are.
 func (st *starting) setAside(files []place, pick func(name string) bool) error {
 	for _, dir := range st.dirs() {
-		to, moved := "", 0
+		to, moved := "", []string(nil)
 		for _, f := range files {
 			if f.dir != dir || !pick(f.name) {
 				continue
 			}
-			if moved == 0 {
+			if len(moved) == 0 {
 				var err error
 				if to, err = st.asideFolder(dir); err != nil {
 					return err
 				}
 			}
-			moved++
+			moved = append(moved, f.name)
 			if err := st.cfg.Disk.Rename(filepath.Join(dir, f.name), filepath.Join(to, f.name)); err != nil {
 				return err
 			}
 		}
-		if moved == 0 {
+		if len(moved) == 0 {
 			continue
 		}
-		st.note("files set aside in %s: %d", to, moved)
+		st.note("set aside in %s: %s", to, strings.Join(moved, " "))
 		if err := errors.Join(st.cfg.Disk.SyncDir(to), st.cfg.Disk.SyncDir(dir)); err != nil {
 			return err
 		}

@@ -83,7 +83,7 @@ func (st *starting) tryLog(unclean bool) error {
 	}
 	st.log = l
 	for _, path := range rep.Aside {
-		st.note("%s at 0: damaged, and the log does not need it", path)
+		st.note("%s is damaged, and the log does not need it", path)
 		st.aside = append(st.aside, filepath.Base(path))
 	}
 	st.out.Commit, st.out.CutBytes = rep.CommitHint, rep.CutBytes

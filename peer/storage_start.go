@@ -155,7 +155,7 @@ func (st *starting) readInitialized() error {
 	}
 	if err != nil {
 		st.initialText = nil
-		st.note("%s at 0: %v", st.path(initializedName), err)
+		st.note("%s: %v", st.path(initializedName), err)
 	}
 	return nil
 }
@@ -178,7 +178,7 @@ func (st *starting) readHard() error {
 		if !used {
 			return st.newHard(zab.HardState{})
 		}
-		err = fmt.Errorf("%s at 0: the file is missing and others are there", st.path(hardName))
+		err = fmt.Errorf("%s: the file is missing and others are there", st.path(hardName))
 	case errors.Is(err, ErrHardStateRot):
 		if cerr := st.copyAside(hardName); cerr != nil {
 			return cerr
@@ -195,7 +195,7 @@ func (st *starting) markRestored() error {
 	if !st.restored {
 		return nil
 	}
-	return st.lose(fmt.Sprintf("%s at 0: the operator says that %s is a copy that was put back", filepath.Join(st.cfg.DataDir, restoredName), st.dir))
+	return st.lose(fmt.Sprintf("%s: the operator says that %s is a copy that was put back", filepath.Join(st.cfg.DataDir, restoredName), st.dir))
 }
 
 func newerVersion(err error) error {

@@ -438,6 +438,9 @@ func (w *world) recovering(t *testing.T, in sent, left []txn.Zxid, aside []strin
 	require.False(t, rec.Fresh)
 	require.Equal(t, left, w.found())
 	w.checkAside(t, aside)
+	for _, name := range w.setAside(t, folder()) {
+		require.Contains(t, strings.Join(rec.Notes, "\n"), name)
+	}
 	id := rec.Hard.RecoveryID
 	rec = w.restart(t)
 	require.True(t, rec.Hard.Recovering)
