@@ -19,6 +19,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"runtime"
 	"runtime/debug"
 	"strings"
 	"sync"
@@ -97,6 +98,7 @@ func dispatch(ctx context.Context, args []string, out, errOut io.Writer) error {
 	for _, c := range commands() {
 		words := strings.Fields(c.name)
 		if len(args) >= len(words) && strings.Join(args[:len(words)], " ") == c.name {
+			runtime.UnlockOSThread() // keepMemory alone needs the main thread
 			return c.run(ctx, args[len(words):], out, errOut)
 		}
 	}
@@ -182,6 +184,7 @@ func runServer(ctx context.Context, args []string, out, errOut io.Writer) (err e
 	for _, w := range cfg.Warnings {
 		log.Warn("configuration", zap.String("warning", w))
 	}
+	keepMemory(cfg, log)
 	stopProfile, err := profileTo(*profile)
 	if err != nil {
 		return err

@@ -48,6 +48,7 @@ var tuning = map[string]func(*peer.Config, string) error{
 	"diskSoft":        size(func(c *peer.Config) *int64 { return &c.DiskSoft }),
 	"diskHard":        size(func(c *peer.Config) *int64 { return &c.DiskHard }),
 	"ioUring":         ioUring,
+	"mmKeeper":        mmKeeper,
 	"diffMinBytes":    size(func(c *peer.Config) *int64 { return &c.Core.DiffMinBytes }),
 }
 

@@ -1,0 +1,35 @@
+package main
+
+import (
+	"fmt"
+	"runtime"
+
+	"go.uber.org/zap"
+
+	"github.com/zkd-project/zkd/internal/mmkeeper"
+	"github.com/zkd-project/zkd/peer"
+)
+
+// Package initialization runs on the main thread, and so does what follows until somebody unlocks it.
+func init() { runtime.LockOSThread() }
+
+// keepMemory starts the process that lets this one, should it be killed, close its sockets before its memory is freed (ADR 0026).
+func keepMemory(cfg *zooConfig, log *zap.Logger) {
+	defer runtime.UnlockOSThread()
+	if cfg.ZKD["mmKeeper"] == "false" {
+		return
+	}
+	if pid, err := mmkeeper.Start(); err != nil {
+		log.Info("no memory keeper: if this server is killed, the others notice when the system has freed its memory", zap.Error(err))
+	} else {
+		log.Info("memory keeper", zap.Int("pid", pid))
+	}
+}
+
+// mmKeeper says whether there is a keeper; keepMemory looks itself.
+func mmKeeper(_ *peer.Config, v string) error {
+	if v != "true" && v != "false" {
+		return fmt.Errorf("%q: want true or false", v)
+	}
+	return nil
+}
