@@ -13,17 +13,20 @@ import (
 // Package initialization runs on the main thread, and so does what follows until somebody unlocks it.
 func init() { runtime.LockOSThread() }
 
-// keepMemory starts the process that lets this one, should it be killed, close its sockets before its memory is freed (ADR 0026).
-func keepMemory(cfg *zooConfig, log *zap.Logger) {
+// keepMemory starts the process that lets this one, should it be killed, close its sockets before its memory is freed (ADR 0026). end ends it: a
+// server that ends by itself has closed them, and leaves nothing behind that its operator would have to wait for.
+func keepMemory(cfg *zooConfig, log *zap.Logger) (end func()) {
 	defer runtime.UnlockOSThread()
 	if cfg.ZKD["mmKeeper"] == "false" {
-		return
+		return func() {}
 	}
-	if pid, err := mmkeeper.Start(); err != nil {
+	pid, err := mmkeeper.Start()
+	if err != nil {
 		log.Info("no memory keeper: if this server is killed, the others notice when the system has freed its memory", zap.Error(err))
-	} else {
-		log.Info("memory keeper", zap.Int("pid", pid))
+		return func() {}
 	}
+	log.Info("memory keeper", zap.Int("pid", pid))
+	return func() { mmkeeper.End(pid) }
 }
 
 // mmKeeper says whether there is a keeper; keepMemory looks itself.

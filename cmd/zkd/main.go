@@ -184,7 +184,7 @@ func runServer(ctx context.Context, args []string, out, errOut io.Writer) (err e
 	for _, w := range cfg.Warnings {
 		log.Warn("configuration", zap.String("warning", w))
 	}
-	keepMemory(cfg, log)
+	defer keepMemory(cfg, log)()
 	stopProfile, err := profileTo(*profile)
 	if err != nil {
 		return err

@@ -13,9 +13,11 @@
 //
 // Invariants:
 //
-//   - The keeper runs a dozen instructions of assembly and no Go: it has no stack that the collector knows, and all signals are blocked in it, so that
-//     no handler of the runtime runs there.
-//   - It has no file: what was open when it began it closes. So nothing that the server holds is held by it.
-//   - It never outlives its parent by more than linger and the freeing: the kernel tells it of the parent's end, and it looks for its parent each linger
-//     should it miss that.
+//   - The keeper runs some forty instructions of assembly and no Go: it has no stack that the collector knows, and all signals are blocked in it, so
+//     that no handler of the runtime runs there.
+//   - It has no file: what was open when it began it closes, and its working directory is the root. What the memory itself holds it holds as long: the
+//     program's file, and an io_uring that is mapped.
+//   - It outlives its parent by linger and the freeing, or by look more if the kernel cannot tell it of the parent's end; unless somebody stops it.
+//   - It helps who is killed alone. Where it is killed with its parent, as by the OOM killer or with a whole process group or cgroup, memory is
+//     mostly freed first, as without it.
 package mmkeeper

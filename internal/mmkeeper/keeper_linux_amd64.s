@@ -35,26 +35,36 @@ keeper:
 	XORL DX, DX
 	SYSCALL
 
-wait:
-	MOVL $110, AX            // getppid: the parent may have ended before it could be told
+	MOVL $80, AX             // chdir("/"): where the server was can be unmounted
+	LEAQ 64(R12), DI
+	SYSCALL
+
+look:
+	MOVL $110, AX            // getppid
 	SYSCALL
 	CMPQ AX, 0(R12)
-	JNE  end
-	MOVL $128, AX            // rt_sigtimedwait(plan.wake, no info, no limit)
+	JNE  rest                // other threads may still be ending
+	MOVL $128, AX            // rt_sigtimedwait(plan.wake, no info, plan.look)
 	LEAQ 8(R12), DI
 	XORL SI, SI
-	XORL DX, DX
+	LEAQ 48(R12), DX
 	MOVL $8, R10
 	SYSCALL
-	MOVQ AX, R13
+	CMPQ AX, $-11            // EAGAIN: the time is over
+	JEQ  look
+	CMPQ AX, $50
+	JEQ  rest
+	MOVL $35, AX             // nanosleep(plan.rest): EINTR, as after SIGCONT, or the call is refused
+	LEAQ 16(R12), DI
+	XORL SI, SI
+	SYSCALL
+	JMP  look
+
+rest:
 	MOVL $35, AX             // nanosleep(plan.rest)
 	LEAQ 16(R12), DI
 	XORL SI, SI
 	SYSCALL
-	CMPQ R13, $50
-	JNE  wait
-
-end:
 	MOVL $231, AX            // exit_group(0)
 	XORL DI, DI
 	SYSCALL
