@@ -228,8 +228,8 @@ func (b *bench) one(ctx context.Context, r *runner) error {
 }
 
 // attempt does one thing on one system and returns what fails the run. That is about zkd and the floor, which have one try: Apache
-// ZooKeeper has two, and what fails twice is left out of the table. Under pipelines 3.8 closes a connection now and then, or never answers
-// a request: the kernel has given it all bytes and all its threads wait for work.
+// ZooKeeper has two, and what fails twice is left out of the table. Under pipelines 3.8 closes a connection now and then, or leaves a
+// request without an answer for 30 s: the kernel has given it all bytes and all its threads wait for work.
 func (b *bench) attempt(ctx context.Context, sys *system, what string, do func() error) error {
 	for again := sys.java; ; again = false {
 		if ctx.Err() != nil {
